@@ -13,12 +13,12 @@
 #include "core/status.h"
 
 /* X(enumerator, name). UNKNOWN is what no rule named. */
-#define RP_PHASES(X)                                                                                                   \
-    X(UNKNOWN, "-")                                                                                                    \
-    X(FORWARD, "forward")                                                                                              \
-    X(BACKWARD, "backward")                                                                                            \
-    X(RECOMPUTE, "recompute")                                                                                          \
-    X(OPTIMIZER, "optimizer")                                                                                          \
+#define RP_PHASES(X)          \
+    X(UNKNOWN, "-")           \
+    X(FORWARD, "forward")     \
+    X(BACKWARD, "backward")   \
+    X(RECOMPUTE, "recompute") \
+    X(OPTIMIZER, "optimizer") \
     X(OTHER, "other")
 
 enum rp_phase {

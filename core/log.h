@@ -12,11 +12,11 @@
 #include <stdbool.h>
 
 /* X(enumerator, name): error = we stop, warn = we go on, info = state changes, debug */
-#define RP_LOG_LEVELS(X)                                                                                               \
-    X(NONE, "none")                                                                                                    \
-    X(ERROR, "error")                                                                                                  \
-    X(WARN, "warn")                                                                                                    \
-    X(INFO, "info")                                                                                                    \
+#define RP_LOG_LEVELS(X) \
+    X(NONE, "none")      \
+    X(ERROR, "error")    \
+    X(WARN, "warn")      \
+    X(INFO, "info")      \
     X(DEBUG, "debug")
 
 enum rp_log_level {

@@ -17,20 +17,20 @@
  * X(enumerator, name, on_lane). on_lane: NCCL requires the call of every rank of the communicator, so it may be
  * counted by a lane position (lane.h).
  */
-#define RP_OP_KINDS(X)                                                                                                 \
-    X(NONE, "none", 0)                                                                                                 \
-    X(ALL_GATHER, "all-gather", 1)                                                                                     \
-    X(REDUCE_SCATTER, "reduce-scatter", 1)                                                                             \
-    X(ALL_REDUCE, "all-reduce", 1)                                                                                     \
-    X(BROADCAST, "broadcast", 1)                                                                                       \
-    X(REDUCE, "reduce", 1)                                                                                             \
-    X(ALL_TO_ALL, "all-to-all", 1)                                                                                     \
-    X(GATHER, "gather", 1)                                                                                             \
-    X(SCATTER, "scatter", 1)                                                                                           \
-    X(SEND, "send", 0)                                                                                                 \
-    X(RECV, "recv", 0)                                                                                                 \
-    X(GRAPH_LAUNCH, "graph-launch", 0)                                                                                 \
-    X(MALLOC, "malloc", 0)                                                                                             \
+#define RP_OP_KINDS(X)                     \
+    X(NONE, "none", 0)                     \
+    X(ALL_GATHER, "all-gather", 1)         \
+    X(REDUCE_SCATTER, "reduce-scatter", 1) \
+    X(ALL_REDUCE, "all-reduce", 1)         \
+    X(BROADCAST, "broadcast", 1)           \
+    X(REDUCE, "reduce", 1)                 \
+    X(ALL_TO_ALL, "all-to-all", 1)         \
+    X(GATHER, "gather", 1)                 \
+    X(SCATTER, "scatter", 1)               \
+    X(SEND, "send", 0)                     \
+    X(RECV, "recv", 0)                     \
+    X(GRAPH_LAUNCH, "graph-launch", 0)     \
+    X(MALLOC, "malloc", 0)                 \
     X(FREE, "free", 0)
 
 enum rp_op_kind {
@@ -41,19 +41,19 @@ enum rp_op_kind {
 };
 
 /* X(enumerator, name, bytes). In the order of ncclDataType_t; shim/ checks that the numbers agree. */
-#define RP_DTYPES(X)                                                                                                   \
-    X(INT8, "int8", 1)                                                                                                 \
-    X(UINT8, "uint8", 1)                                                                                               \
-    X(INT32, "int32", 4)                                                                                               \
-    X(UINT32, "uint32", 4)                                                                                             \
-    X(INT64, "int64", 8)                                                                                               \
-    X(UINT64, "uint64", 8)                                                                                             \
-    X(FLOAT16, "float16", 2)                                                                                           \
-    X(FLOAT32, "float32", 4)                                                                                           \
-    X(FLOAT64, "float64", 8)                                                                                           \
-    X(BFLOAT16, "bfloat16", 2)                                                                                         \
-    X(FLOAT8E4M3, "float8e4m3", 1)                                                                                     \
-    X(FLOAT8E5M2, "float8e5m2", 1)                                                                                     \
+#define RP_DTYPES(X)               \
+    X(INT8, "int8", 1)             \
+    X(UINT8, "uint8", 1)           \
+    X(INT32, "int32", 4)           \
+    X(UINT32, "uint32", 4)         \
+    X(INT64, "int64", 8)           \
+    X(UINT64, "uint64", 8)         \
+    X(FLOAT16, "float16", 2)       \
+    X(FLOAT32, "float32", 4)       \
+    X(FLOAT64, "float64", 8)       \
+    X(BFLOAT16, "bfloat16", 2)     \
+    X(FLOAT8E4M3, "float8e4m3", 1) \
+    X(FLOAT8E5M2, "float8e5m2", 1) \
     X(UNKNOWN, "?", 1)
 
 enum rp_dtype {
@@ -64,13 +64,13 @@ enum rp_dtype {
 };
 
 /* X(enumerator, name). In the order of ncclRedOp_t; every handle beyond it is USER (handles hold pointers). */
-#define RP_REDOPS(X)                                                                                                   \
-    X(SUM, "sum")                                                                                                      \
-    X(PROD, "prod")                                                                                                    \
-    X(MAX, "max")                                                                                                      \
-    X(MIN, "min")                                                                                                      \
-    X(AVG, "avg")                                                                                                      \
-    X(USER, "user")                                                                                                    \
+#define RP_REDOPS(X) \
+    X(SUM, "sum")    \
+    X(PROD, "prod")  \
+    X(MAX, "max")    \
+    X(MIN, "min")    \
+    X(AVG, "avg")    \
+    X(USER, "user")  \
     X(NONE, "-")
 
 enum rp_redop {

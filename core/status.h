@@ -6,19 +6,19 @@
 #define RP_STATUS_H
 
 /* X(enumerator, text) */
-#define RP_STATUSES(X)                                                                                                 \
-    X(OK, "ok")                                                                                                        \
-    X(NO_MEMORY, "out of memory")                                                                                      \
-    X(IO, "input or output failed")                                                                                    \
-    X(CORRUPT, "corrupt data")                                                                                         \
-    X(TRUNCATED, "truncated data")                                                                                     \
-    X(VERSION, "unknown version")                                                                                      \
-    X(INVALID, "invalid argument")                                                                                     \
-    X(EXISTS, "already exists")                                                                                        \
-    X(NOT_FOUND, "not found")                                                                                          \
-    X(FULL, "full")                                                                                                    \
-    X(DEAD, "the event is dead")                                                                                       \
-    X(DIVERGED, "diverged from the order")                                                                             \
+#define RP_STATUSES(X)                     \
+    X(OK, "ok")                            \
+    X(NO_MEMORY, "out of memory")          \
+    X(IO, "input or output failed")        \
+    X(CORRUPT, "corrupt data")             \
+    X(TRUNCATED, "truncated data")         \
+    X(VERSION, "unknown version")          \
+    X(INVALID, "invalid argument")         \
+    X(EXISTS, "already exists")            \
+    X(NOT_FOUND, "not found")              \
+    X(FULL, "full")                        \
+    X(DEAD, "the event is dead")           \
+    X(DIVERGED, "diverged from the order") \
     X(UNSUPPORTED, "not supported here")
 
 enum rp_status {

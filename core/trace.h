@@ -22,9 +22,9 @@
 #define RP_TRACE_VERSION 1u
 
 /* How a communicator came to be. X(enumerator, name) */
-#define RP_COMM_ORIGINS(X)                                                                                             \
-    X(INIT, "init")                                                                                                    \
-    X(SPLIT, "split")                                                                                                  \
+#define RP_COMM_ORIGINS(X) \
+    X(INIT, "init")        \
+    X(SPLIT, "split")      \
     X(SHRINK, "shrink")
 
 enum rp_comm_origin {
@@ -34,14 +34,14 @@ enum rp_comm_origin {
 };
 
 /* State changes that a trace keeps. X(enumerator, name) */
-#define RP_TRACE_STATES(X)                                                                                             \
-    X(COMM_READY, "communicator ready")                                                                                \
-    X(COMM_FINALIZED, "communicator finalized")                                                                        \
-    X(COMM_DESTROYED, "communicator destroyed")                                                                        \
-    X(COMM_ABORTED, "communicator aborted")                                                                            \
-    X(COMM_REVOKED, "communicator revoked")                                                                            \
-    X(COMM_ERROR, "communicator reported an error")                                                                    \
-    X(FINGERPRINTS_OFF, "no fingerprints for this communicator")                                                       \
+#define RP_TRACE_STATES(X)                                       \
+    X(COMM_READY, "communicator ready")                          \
+    X(COMM_FINALIZED, "communicator finalized")                  \
+    X(COMM_DESTROYED, "communicator destroyed")                  \
+    X(COMM_ABORTED, "communicator aborted")                      \
+    X(COMM_REVOKED, "communicator revoked")                      \
+    X(COMM_ERROR, "communicator reported an error")              \
+    X(FINGERPRINTS_OFF, "no fingerprints for this communicator") \
     X(FORKED, "process forked")
 
 enum rp_trace_state {
