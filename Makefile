@@ -1,0 +1,176 @@
+# Builds libreprise.so and reprise, and runs their tests. `make help` lists the targets.
+#
+# Sources are found by wildcard; a new file needs no line here. What the machine offers (CUDA, NCCL's header,
+# libunwind) is found once by scripts/configure.sh and kept in $(BUILD)/config.mk.
+#
+# BUILD     the output folder (build; build-asan and build-tsan for the sanitizers)
+# SANITIZE  value for -fsanitize=
+
+BUILD ?= build
+PREFIX ?= /usr/local
+CC ?= gcc
+SETUP := build-deps/setup.stamp
+
+# What needs no configuration must not ask for one.
+UNCONFIGURED := help clean distclean uninstall
+ifneq ($(filter-out $(UNCONFIGURED),$(or $(MAKECMDGOALS),all)),)
+include $(BUILD)/config.mk
+endif
+
+CPPFLAGS := -I. -D_GNU_SOURCE
+CFLAGS := -std=c11 -O2 -g -fPIC -fvisibility=hidden -ftls-model=initial-exec -ffunction-sections -fdata-sections \
+	-pthread -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror
+LDFLAGS := -pthread -Wl,--gc-sections -Wl,--as-needed
+ifdef SANITIZE
+CFLAGS += -fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=undefined
+LDFLAGS += -fsanitize=$(SANITIZE)
+endif
+# Only shim/ and tests see the vendor's headers.
+VENDOR := $(addprefix -isystem ,$(CUDA_INCLUDE) $(NCCL_INCLUDE))
+
+object = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
+CORE := $(wildcard core/*.c config/*.c)
+TOOL := $(wildcard core/tool/*.c)
+SHIM := $(wildcard shim/*.c)
+LIBRARY := $(BUILD)/libreprise.so
+COMMAND := $(BUILD)/reprise
+ARCHIVE := $(BUILD)/reprise.a
+FAKE := $(addprefix $(BUILD)/fake/,libcudart.so.13 libnccl.so.2 libcuda.so.1)
+TESTS := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.c))
+TSAN := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/tsan_*.c))
+
+.PHONY: all help test unit preload-tests demo bench lint asan tsan install uninstall options clean distclean programs
+.DELETE_ON_ERROR:
+.SECONDARY:
+
+# A folder without a command's main file or without the list of symbols has nothing to link yet.
+all: $(if $(wildcard shim/symbols.def),$(LIBRARY)) $(if $(wildcard core/tool/main.c),$(COMMAND))
+
+help:
+	@echo 'all (default)   build/libreprise.so and build/reprise'
+	@echo 'test            every unit and preload test; needs no GPU'
+	@echo 'unit            only the unit tests'
+	@echo 'preload-tests   only the tests of the library and the command line'
+	@echo 'demo            record a small sharded training run, without a GPU, and look at it'
+	@echo 'bench           measure on this machine (needs GPUs)'
+	@echo 'lint            formatting, static analysis, layers, exports, documents'
+	@echo 'asan, tsan      the tests under the address and undefined-behaviour, or the thread sanitizer'
+	@echo 'install         into $$(DESTDIR)$$(PREFIX), default /usr/local; uninstall removes it'
+	@echo 'options         the table of REPRISE_* variables, as Markdown'
+	@echo 'clean           remove outputs; distclean also removes build-deps'
+
+# The machine -------------------------------------------------------------------------------------------------------
+$(SETUP): scripts/setup.sh
+	@scripts/setup.sh
+
+$(BUILD)/config.mk: scripts/configure.sh $(SETUP)
+	@mkdir -p $(@D)
+	@scripts/configure.sh > $@.new
+	@mv $@.new $@
+
+# Objects -----------------------------------------------------------------------------------------------------------
+# -MMD writes each object's headers beside it, so a changed header rebuilds what includes it.
+$(BUILD)/obj/shim/%.o: CPPFLAGS += $(VENDOR) $(UNWIND_CPPFLAGS)
+$(BUILD)/obj/tests/%.o: CPPFLAGS += $(VENDOR)
+$(BUILD)/obj/%.o: %.c | $(BUILD)/config.mk
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
+
+-include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
+
+# The kernels are data in the library: nothing of it needs a CUDA runtime when it is loaded.
+$(BUILD)/kernels.fatbin: shim/kernels.cu $(BUILD)/config.mk
+	$(NVCC) -fatbin $(NVCC_TARGETS) -I. $< -o $@
+
+$(BUILD)/obj/shim/kernels_image.o: CPPFLAGS += -DRP_KERNELS_FATBIN='"$(BUILD)/kernels.fatbin"'
+$(BUILD)/obj/shim/kernels_image.o: $(BUILD)/kernels.fatbin
+
+# The library and the command ---------------------------------------------------------------------------------------
+# Rows of symbols.def depend on the versions of the vendor's headers, so the list is made by the preprocessor.
+$(BUILD)/exports.map: shim/symbols.def scripts/exports.sh $(BUILD)/config.mk
+	$(CC) -E -P -x c $(CPPFLAGS) $(VENDOR) -imacros cuda_runtime_api.h -imacros nccl.h $< | scripts/exports.sh > $@
+
+$(LIBRARY): $(BUILD)/exports.map $(call object,$(CORE) $(SHIM))
+	$(CC) -shared $(LDFLAGS) -static-libgcc -Wl,-z,now,-z,relro,-z,text,-z,defs,-z,noexecstack -Wl,--exclude-libs,ALL \
+		-Wl,--version-script=$< -Wl,-soname,$(@F) $(filter %.o,$^) $(UNWIND_LIBS) -o $@
+
+$(COMMAND): $(call object,$(CORE) $(TOOL))
+	$(CC) $(LDFLAGS) $^ -o $@
+
+$(ARCHIVE): $(call object,$(CORE) $(TOOL))
+	@rm -f $@
+	$(AR) rcs $@ $^
+
+# Tests -------------------------------------------------------------------------------------------------------------
+# A test links with core/, core/tool/ and config/. A line of its source asks for more:
+#   /* link: fake */             the stand-in CUDA and NCCL (also for every test_fake_*)
+#   /* link: shim: a.c b.c */    these sources of shim/
+link_fake = $(shell grep -ls '^/\* link: fake \*/' $(1))$(findstring /test_fake_,$(1))
+link_shim = $(addprefix shim/,$(shell sed -n 's|^/\* link: shim: \(.*\) \*/.*|\1|p' $(1)))
+
+define test_rule
+$(BUILD)/tests/$(1): $(BUILD)/obj/tests/unit/$(1).o $(call object,$(call link_shim,tests/unit/$(1).c)) $(ARCHIVE) \
+		$(if $(call link_fake,tests/unit/$(1).c),$(FAKE))
+endef
+$(foreach t,$(notdir $(TESTS) $(TSAN)),$(eval $(call test_rule,$(t))))
+
+$(TESTS) $(TSAN):
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN/../fake' $^ $(if $(filter %kernels_image.o %site_native.o,$^),$(UNWIND_LIBS)) \
+		-lcmocka -o $@
+
+# tests/fake/fake.mk and tests/apps/apps.mk say how the stand-in and the example programs are built; they add what
+# the preload tests need to PROGRAMS.
+include $(wildcard tests/*/*.mk)
+
+programs: all $(TESTS) $(PROGRAMS)
+
+test: programs
+	@BUILD=$(BUILD) scripts/run_tests.sh $(TESTS) $(wildcard tests/preload/*.bats)
+
+unit: $(TESTS)
+	@BUILD=$(BUILD) scripts/run_tests.sh $(TESTS)
+
+preload-tests: programs
+	@BUILD=$(BUILD) scripts/run_tests.sh $(wildcard tests/preload/*.bats)
+
+asan:
+	@$(MAKE) BUILD=build-asan SANITIZE=address,undefined test
+
+tsan:
+	@$(MAKE) BUILD=build-tsan SANITIZE=thread tsan-run
+
+tsan-run: $(TSAN)
+	@BUILD=$(BUILD) scripts/run_tests.sh $(TSAN)
+
+lint: programs
+	@BUILD=$(BUILD) scripts/lint.sh
+
+demo: programs
+	@BUILD=$(BUILD) scripts/demo.sh
+
+bench: programs
+	@BUILD=$(BUILD) scripts/bench_gpu.sh
+
+# Installing --------------------------------------------------------------------------------------------------------
+# reprise finds the library beside itself: ../lib/libreprise.so.
+DOCUMENTS := $(wildcard README.md LICENSE NOTICE)
+
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib $(DESTDIR)$(PREFIX)/share/doc/reprise
+	install -m 755 $(COMMAND) $(DESTDIR)$(PREFIX)/bin/
+	install -m 755 $(LIBRARY) $(DESTDIR)$(PREFIX)/lib/
+	install -m 644 $(DOCUMENTS) $(DESTDIR)$(PREFIX)/share/doc/reprise/
+
+uninstall:
+	rm -f $(DESTDIR)$(PREFIX)/bin/reprise $(DESTDIR)$(PREFIX)/lib/libreprise.so
+	rm -rf $(DESTDIR)$(PREFIX)/share/doc/reprise
+
+options: $(COMMAND)
+	@$(COMMAND) help --markdown
+
+clean:
+	rm -rf build build-asan build-tsan
+
+distclean: clean
+	rm -rf build-deps

@@ -1,0 +1,90 @@
+#!/bin/bash
+# Finds the CUDA toolkit, NCCL's header and the static libunwind; prints them as Make variables. What is missing is
+# named in one line with the command that installs it.
+set -eu
+cd "$(dirname "$0")/.."
+
+fail() {
+    echo "reprise: $*" >&2
+    exit 1
+}
+
+# The first of the given folders that has the file $1.
+first_with() {
+    local file=$1 folder
+    shift
+    for folder in "$@"; do
+        if [ -e "$folder/$file" ]; then
+            echo "$folder"
+            return
+        fi
+    done
+}
+
+python_folders() {
+    local python
+    python=$(command -v python3) || return 0
+    "$python" - 2>/dev/null <<'END' || true
+import site, sys
+for folder in dict.fromkeys(site.getsitepackages() + [site.getusersitepackages()] + sys.path):
+    if folder:
+        print(folder + "/nvidia")
+END
+}
+
+mapfile -t pip < <(python_folders)
+nvcc_on_path=$(command -v nvcc || true)
+toolkits=()
+[ -n "${CUDA_HOME:-}" ] && toolkits+=("$CUDA_HOME")
+toolkits+=(/usr/local/cuda)
+[ -n "$nvcc_on_path" ] && toolkits+=("$(dirname "$(dirname "$(readlink -f "$nvcc_on_path")")")")
+for folder in $(printf '%s\n' /usr/local/cuda-* | sort -rV) /opt/cuda /usr/lib/nvidia-cuda-toolkit /usr; do
+    toolkits+=("$folder")
+done
+
+cuda=$(first_with bin/nvcc "${toolkits[@]}")
+[ -n "$cuda" ] || fail "no CUDA toolkit found (nvcc); install one, e.g. apt-get install cuda-toolkit-13-0 from NVIDIA's repository, or set CUDA_HOME"
+include=$(first_with cuda_runtime_api.h "$cuda/include" "$cuda"/targets/*/include /usr/include)
+[ -n "$include" ] || fail "no cuda_runtime_api.h for $cuda; install its development files, e.g. apt-get install cuda-cudart-dev-13-0"
+version=$(sed -n 's/^#define CUDA_VERSION \([0-9]*\).*/\1/p' "$include/cuda.h")
+[ "${version:-0}" -ge 12040 ] || fail "the CUDA toolkit in $cuda is older than 12.4; install a newer one or set CUDA_HOME"
+lib=$(first_with libcudart.so "$cuda/lib64" "$cuda/lib" "$cuda"/targets/*/lib /usr/lib/x86_64-linux-gnu)
+[ -n "$lib" ] || fail "no libcudart.so for $cuda; install its development files, e.g. apt-get install cuda-cudart-dev-13-0"
+
+nccl_folders=()
+[ -n "${NCCL_HOME:-}" ] && nccl_folders+=("$NCCL_HOME/include")
+nccl_folders+=("$include" /usr/include /usr/local/include)
+for folder in "${pip[@]}"; do
+    nccl_folders+=("$folder/nccl/include" "$folder/cu13/include")
+done
+nccl=$(first_with nccl.h "${nccl_folders[@]}")
+[ -n "$nccl" ] || fail "no nccl.h found; install libnccl-dev from NVIDIA's repository or 'pip install nvidia-nccl-cu13', or set NCCL_HOME"
+
+# Machine code for what the toolkit knows of these, and the PTX of the oldest for everything newer.
+known=$("$cuda/bin/nvcc" --list-gpu-code)
+targets="-gencode arch=compute_80,code=compute_80"
+for arch in 80 90 100; do
+    if grep -qx "sm_$arch" <<<"$known"; then
+        targets+=" -gencode arch=compute_$arch,code=sm_$arch"
+    fi
+done
+
+# A toolkit's own headers come first on the compiler's list when they are NCCL's too; system folders stay unnamed.
+[ "$nccl" = "$include" ] && nccl=
+[ "$nccl" = /usr/include ] && nccl=
+[ "$include" = /usr/include ] && include=
+cat <<END
+CUDA_HOME := $cuda
+CUDA_INCLUDE := $include
+CUDA_LIB := $lib
+NCCL_INCLUDE := $nccl
+NVCC := $cuda/bin/nvcc
+NVCC_TARGETS := $targets
+END
+if [ -e build-deps/libunwind/lib/libunwind.a ]; then
+    echo "UNWIND_CPPFLAGS := -isystem build-deps/libunwind/include"
+    echo "UNWIND_LIBS := build-deps/libunwind/lib/libunwind.a"
+else
+    echo "UNWIND_CPPFLAGS := -DRP_UNWIND_DLOPEN"
+    echo "UNWIND_LIBS :="
+fi
