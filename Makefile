@@ -72,7 +72,7 @@ $(BUILD)/config.mk: scripts/configure.sh $(SETUP)
 # -MMD writes each object's headers beside it, so a changed header rebuilds what includes it.
 $(BUILD)/obj/shim/%.o: CPPFLAGS += $(VENDOR) $(UNWIND_CPPFLAGS)
 $(BUILD)/obj/tests/%.o: CPPFLAGS += $(VENDOR)
-$(BUILD)/obj/%.o: %.c | $(BUILD)/config.mk
+$(BUILD)/obj/%.o: %.c $(BUILD)/config.mk
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
 
