@@ -1,6 +1,6 @@
 /*
- * The REPRISE_* variables, read once. options.def is the one list: reading, help, README's table and the spelling
- * advice are made from it.
+ * The REPRISE_* variables, read once. options.def is the one list: the fields below, reading, help, README's table
+ * and the spelling advice are made from it. A new option is a row there and, if none fits, a type here.
  */
 #ifndef RP_OPTIONS_H
 #define RP_OPTIONS_H
@@ -10,13 +10,28 @@
 
 #include "core/log.h"
 
-enum rp_mode { RP_MODE_OFF, RP_MODE_RECORD };
+/* X(enumerator, name) */
+#define RP_MODES(X) \
+    X(OFF, "off")   \
+    X(RECORD, "record")
+
+enum rp_mode {
+#define X(name, text) RP_MODE_##name,
+    RP_MODES(X)
+#undef X
+};
+
+/* What an option of each type keeps. Strings are NULL when the variable is unset. */
+#define RP_FIELD_MODE(field) enum rp_mode field;
+#define RP_FIELD_PATH(field) const char *field;
+#define RP_FIELD_LOG(field)          \
+    enum rp_log_level field##_level; \
+    const char *field##_pattern; /* file pattern as in rp_log_setup(); NULL: standard error */
 
 struct rp_options {
-    enum rp_mode mode;
-    const char *trace; /* REPRISE_TRACE; NULL: unset */
-    enum rp_log_level log_level;
-    const char *log_pattern; /* file pattern of REPRISE_LOG; NULL: standard error */
+#define OPTION(name, field, type, default_value, values, help) RP_FIELD_##type(field)
+#include "config/options.def"
+#undef OPTION
 };
 
 /*
