@@ -48,6 +48,12 @@ enum rp_status rp_modules_create(struct rp_modules **modules_out);
 void rp_modules_destroy(struct rp_modules *modules);
 
 /*
+ * In the child of a fork: the lock is made anew. If another thread was adding a name just then, the table takes no
+ * new ones from here on (they read as "-").
+ */
+void rp_modules_forked(struct rp_modules *modules);
+
+/*
  * The number of `name` (length bytes, not terminated; cut at RP_MODULE_NAME_MAX bytes), added if new. Numbers count
  * up from 1 in order of first use. Returns RP_MODULE_UNKNOWN when memory is out: a name is lost, never the run.
  */
