@@ -5,8 +5,10 @@
 #
 # BUILD     the output folder (build; build-asan and build-tsan for the sanitizers)
 # SANITIZE  value for -fsanitize=
+# V         set it to see whole command lines
 
 BUILD ?= build
+Q := $(if $(V),,@)
 PREFIX ?= /usr/local
 CC ?= gcc
 SETUP := build-deps/setup.stamp
@@ -39,7 +41,7 @@ FAKE := $(addprefix $(BUILD)/fake/,libcudart.so.13 libnccl.so.2 libcuda.so.1)
 TESTS := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.c))
 TSAN := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/tsan_*.c))
 
-.PHONY: all help test unit preload-tests demo bench lint asan tsan install uninstall options clean distclean programs
+.PHONY: all help test unit preload-tests demo bench lint asan tsan install uninstall options clean distclean programs tsan-run
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -74,13 +76,15 @@ $(BUILD)/obj/shim/%.o: CPPFLAGS += $(VENDOR) $(UNWIND_CPPFLAGS)
 $(BUILD)/obj/tests/%.o: CPPFLAGS += $(VENDOR)
 $(BUILD)/obj/%.o: %.c $(BUILD)/config.mk
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
+	@echo '  CC    $<'
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
 
 # The kernels are data in the library: nothing of it needs a CUDA runtime when it is loaded.
 $(BUILD)/kernels.fatbin: shim/kernels.cu $(BUILD)/config.mk
-	$(NVCC) -fatbin $(NVCC_TARGETS) -I. $< -o $@
+	@echo '  NVCC  $<'
+	$(Q)$(NVCC) -fatbin $(NVCC_TARGETS) -I. $< -o $@
 
 $(BUILD)/obj/shim/kernels_image.o: CPPFLAGS += -DRP_KERNELS_FATBIN='"$(BUILD)/kernels.fatbin"'
 $(BUILD)/obj/shim/kernels_image.o: $(BUILD)/kernels.fatbin
@@ -88,18 +92,20 @@ $(BUILD)/obj/shim/kernels_image.o: $(BUILD)/kernels.fatbin
 # The library and the command ---------------------------------------------------------------------------------------
 # Rows of symbols.def depend on the versions of the vendor's headers, so the list is made by the preprocessor.
 $(BUILD)/exports.map: shim/symbols.def scripts/exports.sh $(BUILD)/config.mk
-	$(CC) -E -P -x c $(CPPFLAGS) $(VENDOR) -imacros cuda_runtime_api.h -imacros nccl.h $< | scripts/exports.sh > $@
+	$(Q)$(CC) -E -P -x c $(CPPFLAGS) $(VENDOR) -imacros cuda_runtime_api.h -imacros nccl.h $< | scripts/exports.sh > $@
 
 $(LIBRARY): $(BUILD)/exports.map $(call object,$(CORE) $(SHIM))
-	$(CC) -shared $(LDFLAGS) -static-libgcc -Wl,-z,now,-z,relro,-z,text,-z,defs,-z,noexecstack -Wl,--exclude-libs,ALL \
+	@echo '  LINK  $@'
+	$(Q)$(CC) -shared $(LDFLAGS) -static-libgcc -Wl,-z,now,-z,relro,-z,text,-z,defs,-z,noexecstack -Wl,--exclude-libs,ALL \
 		-Wl,--version-script=$< -Wl,-soname,$(@F) $(filter %.o,$^) $(UNWIND_LIBS) -o $@
 
 $(COMMAND): $(call object,$(CORE) $(TOOL))
-	$(CC) $(LDFLAGS) $^ -o $@
+	@echo '  LINK  $@'
+	$(Q)$(CC) $(LDFLAGS) $^ -o $@
 
 $(ARCHIVE): $(call object,$(CORE) $(TOOL))
 	@rm -f $@
-	$(AR) rcs $@ $^
+	$(Q)$(AR) rcs $@ $^
 
 # Tests -------------------------------------------------------------------------------------------------------------
 # A test links with core/, core/tool/ and config/. A line of its source asks for more:
@@ -116,23 +122,27 @@ $(foreach t,$(notdir $(TESTS) $(TSAN)),$(eval $(call test_rule,$(t))))
 
 $(TESTS) $(TSAN):
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN/../fake' $^ $(if $(filter %kernels_image.o %site_native.o,$^),$(UNWIND_LIBS)) \
+	@echo '  LINK  $@'
+	$(Q)$(CC) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN/../fake' $^ $(if $(filter %kernels_image.o %site_native.o,$^),$(UNWIND_LIBS)) \
 		-lcmocka -o $@
 
 # tests/fake/fake.mk and tests/apps/apps.mk say how the stand-in and the example programs are built; they add what
 # the preload tests need to PROGRAMS.
 include $(wildcard tests/*/*.mk)
 
+# Under a sanitizer the library needs the sanitizer's runtime first, so it is no guest in programs of others.
+PRELOAD_TESTS := $(filter-out $(if $(SANITIZE),tests/preload/robust.bats),$(wildcard tests/preload/*.bats))
+
 programs: all $(TESTS) $(PROGRAMS)
 
 test: programs
-	@BUILD=$(BUILD) scripts/run_tests.sh $(TESTS) $(wildcard tests/preload/*.bats)
+	@BUILD=$(BUILD) scripts/run_tests.sh $(TESTS) $(PRELOAD_TESTS)
 
 unit: $(TESTS)
 	@BUILD=$(BUILD) scripts/run_tests.sh $(TESTS)
 
 preload-tests: programs
-	@BUILD=$(BUILD) scripts/run_tests.sh $(wildcard tests/preload/*.bats)
+	@BUILD=$(BUILD) scripts/run_tests.sh $(PRELOAD_TESTS)
 
 asan:
 	@$(MAKE) BUILD=build-asan SANITIZE=address,undefined test
@@ -143,8 +153,10 @@ tsan:
 tsan-run: $(TSAN)
 	@BUILD=$(BUILD) scripts/run_tests.sh $(TSAN)
 
+LINT_FLAGS = $(CPPFLAGS) $(VENDOR) $(UNWIND_CPPFLAGS) -DRP_KERNELS_FATBIN="" $(filter -std% -W%,$(CFLAGS))
+
 lint: programs
-	@BUILD=$(BUILD) scripts/lint.sh
+	@BUILD=$(BUILD) LINT_FLAGS='$(LINT_FLAGS)' scripts/lint.sh
 
 demo: programs
 	@BUILD=$(BUILD) scripts/demo.sh

@@ -1,0 +1,66 @@
+#!/bin/bash
+# Everything that can be judged without running: formatting, static analysis, layers, exports, documents. One line a
+# check, what it found below, then "N passed, N failed". LINT_FLAGS are the compiler's flags (from the Makefile).
+set -u
+cd "$(dirname "$0")/.." || exit
+
+build=${BUILD:-build}
+passed=0 failed=0
+output=$(mktemp)
+trap 'rm -f "$output"' EXIT
+read -ra flags <<< "${LINT_FLAGS:-}"
+# Also what is not committed yet, but nothing that git ignores.
+mapfile -t sources < <(git ls-files -co --exclude-standard '*.c' | while read -r file; do [ -e "$file" ] && echo "$file"; done)
+mapfile -t c_files < <(printf '%s\n' "${sources[@]}" && git ls-files -co --exclude-standard '*.h' '*.cu')
+mapfile -t scripts < <(git ls-files -co --exclude-standard '*.sh' '*.bash' .ci/run)
+mapfile -t bats < <(git ls-files -co --exclude-standard '*.bats')
+
+formatting() {
+    clang-format --dry-run -Werror "${c_files[@]}"
+}
+
+# Two at a time.
+tidy() {
+    printf '%s\0' "${sources[@]}" | xargs -0 -P 2 -I{} clang-tidy --quiet {} -- "${flags[@]}" 2> >(grep -v 'warnings\? generated' >&2)
+}
+
+second_opinion() {
+    cppcheck --quiet --error-exitcode=1 --inline-suppr --std=c11 --enable=warning,performance,portability \
+        --suppress=missingIncludeSystem --suppress=preprocessorErrorDirective --suppress=unknownMacro -I. core config shim
+}
+
+shell_scripts() {
+    shellcheck "${scripts[@]}" && { [ ${#bats[@]} = 0 ] || shellcheck -s bats -e SC2030,SC2031 "${bats[@]}"; }
+}
+
+# README's table is the one that the options print.
+options_table() {
+    local printed
+    printed=$("$build/reprise" help --markdown | grep '^| `REPRISE_') && diff <(echo "$printed") <(grep '^| `REPRISE_' README.md)
+}
+
+unfinished() {
+    ! git grep -nwE "TO""DO|FIX""ME|X""XX|HA""CK" -- .
+}
+
+check() {
+    if "$1" > "$output" 2>&1; then
+        passed=$((passed + 1))
+        echo "ok      $2"
+    else
+        failed=$((failed + 1))
+        echo "FAILED  $2"
+        sed 's/^/        | /' "$output"
+    fi
+}
+
+check formatting "clang-format"
+check tidy "clang-tidy"
+check second_opinion "cppcheck"
+check shell_scripts "shellcheck"
+check scripts/check_layers.sh "layers"
+check scripts/check_exports.sh "exports"
+check options_table "README's table of options"
+check unfinished "nothing marked unfinished"
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
