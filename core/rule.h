@@ -10,6 +10,15 @@
  * `{module}` and `{phase}` each take at least one character, `{phase}` only a phase's name; all else is literal.
  * Where several rules match, the first of the table wins, separately for module and for phase.
  *
+ * How a PYTHON rule says the module, by reading and never by running the application's code:
+ *   module := "'" text "'" | name { " | " name }   the first name that there is
+ *   name   := path [ " - " path ]                  without the second at its end, if it ends in it
+ *   path   := local { part }                       a local variable of the frame, then
+ *   part   := "." attribute                        from the object's own dictionary: no property, no class attribute
+ *           | "[" number "]"                       of a tuple or list
+ *           | "[" path "]"                         of a dictionary, by identity of the key
+ * A path ends in a str; all else (None, an int, nothing there) is no name. An empty name is RP_RULE_ROOT.
+ *
  * Threads: the table is constant; matching is pure.
  */
 #ifndef RP_RULE_H
@@ -20,17 +29,21 @@
 
 #include "core/event.h"
 
+#define RP_RULE_ROOT "<root>"
+
 enum rp_rule_source { RP_RULE_NATIVE, RP_RULE_PYTHON, RP_RULE_NVTX };
 
 struct rp_rule {
     enum rp_rule_source source;
     const char *pattern;
     /*
-     * What names the module, or NULL: this rule says nothing of it. NATIVE: a literal. PYTHON: a literal in single
-     * quotes, or an attribute path from a local of the frame ("self._module_fqn"). NVTX: NULL, `{module}` captures.
+     * What names the module, or NULL: this rule says nothing of it. NATIVE: a literal. PYTHON: see above. NVTX: NULL,
+     * `{module}` captures.
      */
     const char *module;
-    enum rp_phase phase; /* UNKNOWN: this rule says nothing of it */
+    enum rp_phase phase; /* UNKNOWN: this rule says nothing of it, unless `{phase}` captures */
+    /* What a FORWARD of this rule is when the native stack says backward; UNKNOWN: BACKWARD, as any other phase. */
+    enum rp_phase forward_in_backward;
 };
 
 struct rp_rule_match {
@@ -43,5 +56,11 @@ struct rp_rule_match {
 
 /* Matches `text` (terminated) against the rules of `source`. False: no rule matched, and `match_out` is untouched. */
 bool rp_rule_match(enum rp_rule_source source, const char *text, struct rp_rule_match *match_out);
+
+/*
+ * For an interpreter that gives a frame's plain name only (Python 3.10): true if `name` is a method that some PYTHON
+ * rule spells out: the pattern is "Class.name".
+ */
+bool rp_rule_python_method(const char *name);
 
 #endif
