@@ -12,6 +12,7 @@ flock 9
 required='
     tool:gcc            gcc             gcc             gcc
     tool:g++            g++             gcc-c++         gcc-c++
+    header:stdio.h      libc6-dev       glibc-devel     glibc-devel
     tool:make           make            make            make
     tool:git            git             git             git
     header:uthash.h     uthash-dev      uthash-devel    uthash-devel
@@ -28,8 +29,7 @@ optional='
 # Only where libunwind is built from source.
 libunwind='
     tool:dpkg-source    dpkg-dev        -   -
-    tool:xz             xz-utils        -   -
-    header:features.h   libc6-dev       -   -'
+    tool:xz             xz-utils        -   -'
 
 there() {
     case $1 in
