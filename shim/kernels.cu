@@ -1,0 +1,109 @@
+/*
+ * Our device code, built into a fat binary that is embedded in the library as data (kernels_image.c) and loaded
+ * through the driver API. Names and parameters: fingerprint.h.
+ */
+#include "shim/fingerprint.h"
+
+#define UNROLL 4
+
+struct words {
+    unsigned long long a, b;
+};
+
+/* Word `index` of a buffer that is not aligned to 16 bytes, or its last word: byte by byte, padded with zeros. */
+__device__ static words load_bytes(const unsigned char *data, uint64_t bytes, uint64_t index)
+{
+    words word = {0, 0};
+    uint64_t first = index * 16;
+    for (int i = 0; i < 8; i++) {
+        if (first + i < bytes)
+            word.a |= (unsigned long long)data[first + i] << (8 * i);
+        if (first + 8 + i < bytes)
+            word.b |= (unsigned long long)data[first + 8 + i] << (8 * i);
+    }
+    return word;
+}
+
+__device__ static void add_aligned(const ulonglong2 *data, uint64_t words, uint64_t salt, uint64_t *low, uint64_t *high)
+{
+    uint64_t step = (uint64_t)gridDim.x * blockDim.x;
+    uint64_t i = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    for (; i + (UNROLL - 1) * step < words; i += UNROLL * step) {
+        ulonglong2 word[UNROLL]; /* all loads are under way before the first is used */
+        for (int k = 0; k < UNROLL; k++)
+            word[k] = __ldcs(&data[i + k * step]);
+        for (int k = 0; k < UNROLL; k++)
+            rp_fingerprint_word(word[k].x, word[k].y, i + k * step, salt, low, high);
+    }
+    for (; i < words; i += step) {
+        ulonglong2 word = __ldcs(&data[i]);
+        rp_fingerprint_word(word.x, word.y, i, salt, low, high);
+    }
+}
+
+__device__ static void add_bytes(const unsigned char *data, uint64_t bytes, uint64_t from, uint64_t to, uint64_t salt,
+                                 uint64_t *low, uint64_t *high)
+{
+    uint64_t step = (uint64_t)gridDim.x * blockDim.x;
+    for (uint64_t i = from + (uint64_t)blockIdx.x * blockDim.x + threadIdx.x; i < to; i += step) {
+        words word = load_bytes(data, bytes, i);
+        rp_fingerprint_word(word.a, word.b, i, salt, low, high);
+    }
+}
+
+/* Sum over the block, valid in thread 0. */
+__device__ static void block_sum(uint64_t *low, uint64_t *high)
+{
+    __shared__ uint64_t part[2][RP_FINGERPRINT_THREADS / 32];
+    for (int offset = 16; offset > 0; offset /= 2) {
+        *low += __shfl_down_sync(0xffffffffu, *low, offset);
+        *high += __shfl_down_sync(0xffffffffu, *high, offset);
+    }
+    if (threadIdx.x % 32 == 0) {
+        part[0][threadIdx.x / 32] = *low;
+        part[1][threadIdx.x / 32] = *high;
+    }
+    __syncthreads();
+    if (threadIdx.x != 0)
+        return;
+    for (unsigned i = 1; i < blockDim.x / 32; i++) {
+        *low += part[0][i];
+        *high += part[1][i];
+    }
+}
+
+/* The last block: takes the sums, leaves zeros for the entry's next op, hands the value to the host. */
+__device__ static void publish(rp_fingerprint_sums *sums, rp_fingerprint_entry *entry, uint64_t bytes, uint64_t tag)
+{
+    uint64_t value[2];
+    uint64_t low = atomicExch(&sums->sum[0], 0ull), high = atomicExch(&sums->sum[1], 0ull);
+    sums->blocks_done = 0;
+    rp_fingerprint_finish(low, high, bytes, value);
+    volatile rp_fingerprint_entry *out = entry;
+    out->tag = 0; /* a reader of the entry's former op sees that it is gone before it sees a new value */
+    __threadfence_system();
+    out->value[0] = value[0];
+    out->value[1] = value[1];
+    __threadfence_system();
+    out->tag = tag;
+}
+
+extern "C" __global__ void __launch_bounds__(RP_FINGERPRINT_THREADS)
+    rp_fingerprint(const void *data, uint64_t bytes, uint64_t salt, rp_fingerprint_sums *sums,
+                   rp_fingerprint_entry *entry, uint64_t tag)
+{
+    uint64_t low = 0, high = 0, words = (bytes + 15) / 16;
+    uint64_t aligned = (uintptr_t)data % 16 == 0 ? bytes / 16 : 0;
+    add_aligned((const ulonglong2 *)data, aligned, salt, &low, &high);
+    add_bytes((const unsigned char *)data, bytes, aligned, words, salt, &low, &high);
+    block_sum(&low, &high);
+    if (threadIdx.x != 0)
+        return;
+    atomicAdd(&sums->sum[0], (unsigned long long)low);
+    atomicAdd(&sums->sum[1], (unsigned long long)high);
+    __threadfence(); /* the sums are there before this block is counted */
+    if (atomicAdd(&sums->blocks_done, 1u) + 1 == gridDim.x) {
+        __threadfence();
+        publish(sums, entry, bytes, tag);
+    }
+}
