@@ -1,0 +1,296 @@
+#include "shim/comm.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HASH_NONFATAL_OOM 1
+#define XXH_INLINE_ALL
+#include <uthash.h>
+#include <xxhash.h>
+
+#include "core/clock.h"
+#include "core/log.h"
+#include "shim/hook.h"
+#include "shim/job.h"
+#include "shim/runtime.h"
+
+struct rp_comm {
+    ncclComm_t handle;
+    struct rp_trace_comm about; /* constant once ready */
+    struct rp_lane lane;
+    _Atomic(struct rp_prints *) prints;
+    uint64_t first_serial;            /* of its fingerprints: position 0; set before prints */
+    _Atomic bool ready, failed;       /* each is told once */
+    _Atomic uint32_t splits, shrinks; /* children made so far: part of a child's key */
+    UT_hash_handle hh;                /* by handle; only live ones are in the table */
+};
+
+/* Communicators by number, in chunks that never move. */
+#define CHUNK 64u
+#define CHUNKS 1024u
+
+static struct {
+    pthread_rwlock_t lock; /* over live and count; chunks are published by release */
+    struct rp_comm *live;
+    uint32_t count;
+    _Atomic(struct rp_comm *) chunks[CHUNKS];
+} comms = {.lock = PTHREAD_RWLOCK_INITIALIZER};
+
+static _Atomic bool identified;
+
+struct rp_lane *rp_comm_lane(struct rp_comm *comm)
+{
+    return &comm->lane;
+}
+
+uint32_t rp_comm_number(const struct rp_comm *comm)
+{
+    return comm->about.number;
+}
+
+int rp_comm_rank(const struct rp_comm *comm)
+{
+    return comm->about.rank;
+}
+
+static struct rp_prints *prints_of(struct rp_comm *comm)
+{
+    /* pairs with the release in prints_start(), which may run on another thread */
+    return atomic_load_explicit(&comm->prints, memory_order_acquire);
+}
+
+bool rp_comm_take_print(struct rp_comm *comm, cudaStream_t stream, const void *data, uint64_t bytes, uint64_t position)
+{
+    struct rp_prints *prints = prints_of(comm);
+    return prints != NULL && rp_prints_take(prints, stream, data, bytes, comm->first_serial + position);
+}
+
+static struct rp_comm *comm_by_number(uint32_t number)
+{
+    if (number >= CHUNK * CHUNKS)
+        return NULL;
+    struct rp_comm *chunk = atomic_load_explicit(&comms.chunks[number / CHUNK], memory_order_acquire);
+    return chunk != NULL ? &chunk[number % CHUNK] : NULL;
+}
+
+struct rp_comm *rp_comm_find(ncclComm_t handle)
+{
+    struct rp_comm *comm = NULL;
+    pthread_rwlock_rdlock(&comms.lock);
+    HASH_FIND_PTR(comms.live, &handle, comm);
+    pthread_rwlock_unlock(&comms.lock);
+    return comm;
+}
+
+uint64_t rp_comm_key_init(const ncclUniqueId *ids, int id_count, int nranks)
+{
+    uint64_t key = XXH3_64bits_withSeed("init", 4, (uint64_t)nranks);
+    for (int i = 0; ids != NULL && i < id_count; i++)
+        key = XXH3_64bits_withSeed(&ids[i], sizeof ids[i], key);
+    return key;
+}
+
+static uint64_t child_key(const struct rp_comm *parent, const char *how, uint32_t ordinal, const int *data, int count)
+{
+    uint64_t key = parent != NULL ? parent->about.key : 0;
+    key = XXH3_64bits_withSeed(how, strlen(how), key);
+    key = XXH3_64bits_withSeed(&ordinal, sizeof ordinal, key);
+    return XXH3_64bits_withSeed(data, sizeof *data * (size_t)(count > 0 ? count : 0), key);
+}
+
+uint64_t rp_comm_key_split(struct rp_comm *parent, int color)
+{
+    uint32_t ordinal = parent != NULL ? atomic_fetch_add(&parent->splits, 1) : 0;
+    return child_key(parent, "split", ordinal, &color, 1);
+}
+
+static int compare_int(const void *a, const void *b)
+{
+    int x = *(const int *)a, y = *(const int *)b;
+    return (x > y) - (x < y);
+}
+
+uint64_t rp_comm_key_shrink(struct rp_comm *parent, const int *excluded, int excluded_count)
+{
+    uint32_t ordinal = parent != NULL ? atomic_fetch_add(&parent->shrinks, 1) : 0;
+    int count = excluded != NULL && excluded_count > 0 ? excluded_count : 0;
+    int *sorted = malloc(sizeof *sorted * (size_t)(count + 1));
+    if (sorted == NULL)
+        return child_key(parent, "shrink", ordinal, excluded, count);
+    if (count > 0)
+        memcpy(sorted, excluded, sizeof *sorted * (size_t)count);
+    qsort(sorted, (size_t)count, sizeof *sorted, compare_int);
+    uint64_t key = child_key(parent, "shrink", ordinal, sorted, count);
+    free(sorted);
+    return key;
+}
+
+void rp_comm_birth_name(struct rp_comm_birth *birth, const ncclConfig_t *config)
+{
+    birth->name[0] = '\0';
+#if NCCL_VERSION_CODE >= 22700
+    /* ncclConfig_t grows with versions; its first member says how large the caller's is (nccl.h) */
+    size_t needed = offsetof(ncclConfig_t, commName) + sizeof config->commName;
+    if (config == NULL || config->size < needed || config->commName == NULL)
+        return;
+    strncpy(birth->name, config->commName, sizeof birth->name - 1);
+    birth->name[sizeof birth->name - 1] = '\0';
+#else
+    (void)config;
+#endif
+}
+
+/* A place for one more, without a handle yet; NULL when memory or numbers are out. Under the write lock. */
+static struct rp_comm *comm_add(void)
+{
+    uint32_t number = comms.count;
+    if (number >= CHUNK * CHUNKS)
+        return NULL;
+    struct rp_comm *chunk = atomic_load_explicit(&comms.chunks[number / CHUNK], memory_order_relaxed);
+    if (chunk == NULL) {
+        chunk = calloc(CHUNK, sizeof *chunk);
+        if (chunk == NULL)
+            return NULL;
+        /* pairs with the acquire in comm_by_number() */
+        atomic_store_explicit(&comms.chunks[number / CHUNK], chunk, memory_order_release);
+    }
+    comms.count = number + 1;
+    struct rp_comm *comm = &chunk[number % CHUNK];
+    comm->about.number = number;
+    return comm;
+}
+
+/* A handle that is still in the table belongs to a communicator whose end we did not see: it is dead. */
+static void comm_drop(ncclComm_t handle)
+{
+    struct rp_comm *old = NULL;
+    HASH_FIND_PTR(comms.live, &handle, old);
+    if (old != NULL)
+        HASH_DEL(comms.live, old);
+}
+
+static struct rp_comm *comm_publish(const struct rp_comm_birth *birth)
+{
+    pthread_rwlock_wrlock(&comms.lock);
+    struct rp_comm *comm = comm_add();
+    if (comm != NULL) {
+        comm->handle = *birth->handle;
+        comm->about.nranks = birth->nranks;
+        comm->about.rank = birth->rank;
+        comm->about.parent = birth->parent;
+        comm->about.key = birth->key;
+        comm->about.made = rp_ticks();
+        comm->about.origin = birth->origin;
+        memcpy(comm->about.name, birth->name, sizeof comm->about.name);
+        rp_lane_init(&comm->lane);
+        comm_drop(comm->handle);
+        HASH_ADD_PTR(comms.live, handle, comm);
+    }
+    pthread_rwlock_unlock(&comms.lock);
+    return comm;
+}
+
+static void prints_start(struct rp_comm *comm, const struct rp_nccl *real)
+{
+    int device = -1;
+    struct rp_prints *prints = NULL;
+    if (real->ncclCommCuDevice == NULL || real->ncclCommCuDevice(comm->handle, &device) != ncclSuccess)
+        return;
+    if (rp_prints_acquire(device, &prints, &comm->first_serial) == RP_OK) {
+        /* pairs with the acquire in prints_of() */
+        atomic_store_explicit(&comm->prints, prints, memory_order_release);
+        return;
+    }
+    static _Atomic bool said;
+    if (!atomic_exchange(&said, true))
+        rp_log_job(RP_LOG_WARN, "gpu", "no fingerprints, bytes of runs can't be compared: %s", rp_gpu_error());
+    rp_recorder_state(RP_STATE_FINGERPRINTS_OFF, comm->about.number, rp_gpu_error());
+}
+
+/* Its creation is complete: who is in it is known, and our work on its device can be set up. */
+static void comm_ready(struct rp_comm *comm)
+{
+    if (atomic_exchange(&comm->ready, true))
+        return;
+    const struct rp_nccl *real = rp_nccl(RP_CALLER);
+    if (comm->about.nranks == 0 && real->ncclCommCount != NULL && real->ncclCommUserRank != NULL) {
+        real->ncclCommCount(comm->handle, &comm->about.nranks);
+        real->ncclCommUserRank(comm->handle, &comm->about.rank);
+    }
+    rp_run_announce(comm->about.rank, comm->about.nranks);
+    prints_start(comm, real);
+    rp_recorder_comm(&comm->about);
+    rp_recorder_state(RP_STATE_COMM_READY, comm->about.number, NULL);
+}
+
+void rp_comm_born(const struct rp_comm_birth *birth, ncclResult_t result)
+{
+    if ((result != ncclSuccess && result != ncclInProgress) || birth->handle == NULL || *birth->handle == NULL)
+        return;
+    struct rp_comm *comm = comm_publish(birth);
+    if (comm != NULL && result == ncclSuccess)
+        comm_ready(comm);
+}
+
+void rp_comm_async(ncclComm_t handle, ncclResult_t error)
+{
+    if (error == ncclInProgress)
+        return;
+    struct rp_comm *comm = rp_comm_find(handle);
+    if (comm == NULL)
+        return;
+    if (error == ncclSuccess)
+        comm_ready(comm);
+    else if (!atomic_exchange(&comm->failed, true))
+        rp_recorder_state(RP_STATE_COMM_ERROR, comm->about.number, NULL);
+}
+
+void rp_comm_ended(ncclComm_t handle, enum rp_trace_state how)
+{
+    struct rp_comm *comm = rp_comm_find(handle);
+    if (comm == NULL)
+        return;
+    rp_recorder_state(how, comm->about.number, NULL);
+    if (how != RP_STATE_COMM_DESTROYED && how != RP_STATE_COMM_ABORTED)
+        return;
+    pthread_rwlock_wrlock(&comms.lock);
+    comm_drop(handle);
+    pthread_rwlock_unlock(&comms.lock);
+    struct rp_prints *prints = prints_of(comm);
+    if (prints != NULL)
+        rp_prints_release(prints, comm->first_serial + atomic_load(&comm->lane.next));
+}
+
+void rp_comm_identify(void)
+{
+    if (atomic_load_explicit(&identified, memory_order_relaxed) || atomic_exchange(&identified, true))
+        return;
+    struct rp_trace_comm largest = {.rank = -1};
+    pthread_rwlock_rdlock(&comms.lock);
+    for (const struct rp_comm *comm = comms.live; comm != NULL; comm = comm->hh.next)
+        if (comm->about.nranks > largest.nranks)
+            largest = comm->about;
+    pthread_rwlock_unlock(&comms.lock);
+    struct rp_job job = rp_job_read();
+    char key[160];
+    rp_job_key(largest.key, largest.nranks, key, sizeof key);
+    rp_recorder_identify(job.rank >= 0 ? job.rank : largest.rank, job.nranks > 0 ? job.nranks : largest.nranks, key);
+}
+
+enum rp_fingerprint_state rp_comm_fingerprint(uint32_t number, uint64_t position, uint64_t value_out[2])
+{
+    struct rp_comm *comm = comm_by_number(number);
+    const struct rp_prints *prints = comm != NULL ? prints_of(comm) : NULL;
+    return prints != NULL ? rp_prints_read(prints, comm->first_serial + position, value_out) : RP_FINGERPRINT_LOST;
+}
+
+void rp_comm_forked(void)
+{
+    pthread_rwlock_init(&comms.lock, NULL);
+    comms.live = NULL;
+    comms.count = 0;
+    for (size_t i = 0; i < CHUNKS; i++)
+        atomic_store(&comms.chunks[i], NULL);
+    atomic_store(&identified, false);
+}

@@ -1,0 +1,68 @@
+/*
+ * Communicators as the hooks see them, from the real creation to the real end. A `struct rp_comm` is never freed: the
+ * writer thread and later ops may still name it; a handle that NCCL gives out again is a new communicator.
+ *
+ * Threads: any; lookups take a read lock, creation and end a write lock. No lock is held across a real call.
+ */
+#ifndef RP_COMM_H
+#define RP_COMM_H
+
+#include <nccl.h>
+#include <stdatomic.h>
+
+#include "core/lane.h"
+#include "core/recorder.h"
+#include "core/trace.h"
+#include "shim/gpu.h"
+
+struct rp_comm;
+
+struct rp_lane *rp_comm_lane(struct rp_comm *comm);
+uint32_t rp_comm_number(const struct rp_comm *comm);
+int rp_comm_rank(const struct rp_comm *comm); /* of this process; -1: not known yet */
+
+/* Enqueues the fingerprint of the op at `position` on its stream. False: this communicator has none (said once). */
+bool rp_comm_take_print(struct rp_comm *comm, cudaStream_t stream, const void *data, uint64_t bytes, uint64_t position);
+
+/* The live communicator of that handle, or NULL. */
+struct rp_comm *rp_comm_find(ncclComm_t handle);
+
+/* How a communicator comes to be: filled by the hook before the real call, which may change `*handle`. */
+struct rp_comm_birth {
+    ncclComm_t *handle; /* where NCCL puts it; read when the creation has succeeded */
+    enum rp_comm_origin origin;
+    uint64_t key;    /* the same on all its ranks */
+    uint32_t parent; /* number, or RP_NO_COMM */
+    int nranks;      /* told by the call; 0: ask NCCL */
+    int rank;
+    char name[RP_COMM_NAME_MAX];
+};
+
+uint64_t rp_comm_key_init(const ncclUniqueId *ids, int id_count, int nranks);
+
+/* Key of a child; counts the children made so of the parent, which all its ranks make in the same order. */
+uint64_t rp_comm_key_split(struct rp_comm *parent, int color);
+uint64_t rp_comm_key_shrink(struct rp_comm *parent, const int *excluded, int excluded_count);
+
+/* Copies the name out of a configuration, whose size depends on the version that the caller was built with. */
+void rp_comm_birth_name(struct rp_comm_birth *birth, const ncclConfig_t *config);
+
+/* The real creation returned `result`: success, or in progress for a nonblocking one. */
+void rp_comm_born(const struct rp_comm_birth *birth, ncclResult_t result);
+
+/* ncclCommGetAsyncError() said `error`: success makes a nonblocking communicator ready. */
+void rp_comm_async(ncclComm_t handle, ncclResult_t error);
+
+/* Its end, before the real call: COMM_FINALIZED, COMM_REVOKED keep the handle; COMM_DESTROYED, COMM_ABORTED drop it. */
+void rp_comm_ended(ncclComm_t handle, enum rp_trace_state how);
+
+/* After an op: the first one of the process says to the recorder who we are, by the largest communicator so far. */
+void rp_comm_identify(void);
+
+/* For the recorder: the fingerprint of an op. */
+enum rp_fingerprint_state rp_comm_fingerprint(uint32_t number, uint64_t position, uint64_t value_out[2]);
+
+/* In the child of a fork: forgets all. */
+void rp_comm_forked(void);
+
+#endif
