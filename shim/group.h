@@ -1,0 +1,22 @@
+/*
+ * NCCL groups of the calling thread: what is issued inside waits here for the outermost end, in order, where NCCL
+ * enqueues it or fails it as one. Holds calls and communicator creations. Threads: each its own.
+ */
+#ifndef RP_GROUP_H
+#define RP_GROUP_H
+
+#include <stdbool.h>
+
+#include "shim/call.h"
+#include "shim/comm.h"
+
+/* Each copies its argument. False when memory is out: the caller reports it now. */
+bool rp_group_add_call(const struct rp_call *call);
+bool rp_group_add_birth(const struct rp_comm_birth *birth);
+
+/* Told by the hooks of ncclGroupStart, ncclGroupEnd and ncclGroupSimulateEnd, after the real call. */
+void rp_group_start(ncclResult_t result);
+void rp_group_end(ncclResult_t result);
+void rp_group_simulate_end(ncclResult_t result);
+
+#endif

@@ -1,0 +1,179 @@
+/*
+ * Hooks of a communicator's whole life: unique id, creation, split, shrink, registration, errors, end. Creation is
+ * reported when it is complete: at once, at the end of the group, or when a nonblocking one says success.
+ * Called by every thread of the application.
+ */
+#include "shim/comm.h"
+#include "shim/group.h"
+#include "shim/hook.h"
+#include "shim/runtime.h"
+
+#define MISSING ncclInvalidUsage
+
+static void born(const struct rp_comm_birth *birth, ncclResult_t result)
+{
+    if (rp_thread.group_depth == 0)
+        rp_comm_born(birth, result);
+    else if (result == ncclSuccess || result == ncclInProgress)
+        rp_group_add_birth(birth);
+    rp_hook_leave();
+}
+
+static struct rp_comm_birth birth_init(ncclComm_t *comm, const ncclUniqueId *ids, int id_count, int nranks, int rank,
+                                       const ncclConfig_t *config)
+{
+    rp_real_refresh();
+    struct rp_comm_birth birth = {.handle = comm,
+                                  .origin = RP_COMM_INIT,
+                                  .key = rp_comm_key_init(ids, id_count, nranks),
+                                  .parent = RP_NO_COMM,
+                                  .nranks = nranks,
+                                  .rank = rank};
+    rp_comm_birth_name(&birth, config);
+    return birth;
+}
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
+{
+    return RP_PASS(nccl, MISSING, ncclGetUniqueId, id);
+}
+
+ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank)
+{
+    if (!rp_hook_enter())
+        return RP_PASS(nccl, MISSING, ncclCommInitRank, comm, nranks, id, rank);
+    struct rp_comm_birth birth = birth_init(comm, &id, 1, nranks, rank, NULL);
+    ncclResult_t result = RP_PASS(nccl, MISSING, ncclCommInitRank, comm, nranks, id, rank);
+    born(&birth, result);
+    return result;
+}
+
+ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank, ncclConfig_t *config)
+{
+    if (!rp_hook_enter())
+        return RP_PASS(nccl, MISSING, ncclCommInitRankConfig, comm, nranks, id, rank, config);
+    struct rp_comm_birth birth = birth_init(comm, &id, 1, nranks, rank, config);
+    ncclResult_t result = RP_PASS(nccl, MISSING, ncclCommInitRankConfig, comm, nranks, id, rank, config);
+    born(&birth, result);
+    return result;
+}
+
+#if NCCL_VERSION_CODE >= 22300
+ncclResult_t ncclCommInitRankScalable(ncclComm_t *comm, int nranks, int rank, int id_count, ncclUniqueId *ids,
+                                      ncclConfig_t *config)
+{
+    if (!rp_hook_enter())
+        return RP_PASS(nccl, MISSING, ncclCommInitRankScalable, comm, nranks, rank, id_count, ids, config);
+    struct rp_comm_birth birth = birth_init(comm, ids, id_count, nranks, rank, config);
+    ncclResult_t result = RP_PASS(nccl, MISSING, ncclCommInitRankScalable, comm, nranks, rank, id_count, ids, config);
+    born(&birth, result);
+    return result;
+}
+#endif
+
+/* All ranks in one process, without an id that others could see. */
+ncclResult_t ncclCommInitAll(ncclComm_t *comm, int device_count, const int *devices)
+{
+    if (!rp_hook_enter())
+        return RP_PASS(nccl, MISSING, ncclCommInitAll, comm, device_count, devices);
+    ncclResult_t result = RP_PASS(nccl, MISSING, ncclCommInitAll, comm, device_count, devices);
+    for (int rank = 0; result == ncclSuccess && comm != NULL && rank < device_count; rank++) {
+        struct rp_comm_birth birth = birth_init(&comm[rank], NULL, 0, device_count, rank, NULL);
+        rp_comm_born(&birth, result);
+    }
+    rp_hook_leave();
+    return result;
+}
+
+#if NCCL_VERSION_CODE >= 21800
+ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *child, ncclConfig_t *config)
+{
+    if (!rp_hook_enter())
+        return RP_PASS(nccl, MISSING, ncclCommSplit, comm, color, key, child, config);
+    struct rp_comm *parent = rp_comm_find(comm);
+    struct rp_comm_birth birth = {.handle = child,
+                                  .origin = RP_COMM_SPLIT,
+                                  .key = rp_comm_key_split(parent, color),
+                                  .parent = parent != NULL ? rp_comm_number(parent) : RP_NO_COMM};
+    rp_comm_birth_name(&birth, config);
+    ncclResult_t result = RP_PASS(nccl, MISSING, ncclCommSplit, comm, color, key, child, config);
+    born(&birth, result);
+    return result;
+}
+#endif
+
+#if NCCL_VERSION_CODE >= 22700
+ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int excluded_count, ncclComm_t *child, ncclConfig_t *config,
+                            int flags)
+{
+    if (!rp_hook_enter())
+        return RP_PASS(nccl, MISSING, ncclCommShrink, comm, excluded, excluded_count, child, config, flags);
+    struct rp_comm *parent = rp_comm_find(comm);
+    struct rp_comm_birth birth = {.handle = child,
+                                  .origin = RP_COMM_SHRINK,
+                                  .key = rp_comm_key_shrink(parent, excluded, excluded_count),
+                                  .parent = parent != NULL ? rp_comm_number(parent) : RP_NO_COMM};
+    rp_comm_birth_name(&birth, config);
+    ncclResult_t result = RP_PASS(nccl, MISSING, ncclCommShrink, comm, excluded, excluded_count, child, config, flags);
+    born(&birth, result);
+    return result;
+}
+
+ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *buffer, size_t size, ncclWindow_t *window, int flags)
+{
+    return RP_PASS(nccl, MISSING, ncclCommWindowRegister, comm, buffer, size, window, flags);
+}
+
+ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window)
+{
+    return RP_PASS(nccl, MISSING, ncclCommWindowDeregister, comm, window);
+}
+#endif
+
+#if NCCL_VERSION_CODE >= 21900
+ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buffer, size_t size, void **handle)
+{
+    return RP_PASS(nccl, MISSING, ncclCommRegister, comm, buffer, size, handle);
+}
+
+ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
+{
+    return RP_PASS(nccl, MISSING, ncclCommDeregister, comm, handle);
+}
+#endif
+
+/* The end is told before the real call: after it the handle may be given to a new communicator on another thread. */
+#define HOOK_END(name, parameters, arguments, how)                            \
+    ncclResult_t name parameters                                              \
+    {                                                                         \
+        if (!rp_hook_enter())                                                 \
+            return RP_PASS(nccl, MISSING, name, UNWRAP arguments);            \
+        rp_comm_ended(comm, how);                                             \
+        ncclResult_t result = RP_PASS(nccl, MISSING, name, UNWRAP arguments); \
+        rp_hook_leave();                                                      \
+        return result;                                                        \
+    }
+#define UNWRAP(...) __VA_ARGS__
+
+HOOK_END(ncclCommFinalize, (ncclComm_t comm), (comm), RP_STATE_COMM_FINALIZED)
+HOOK_END(ncclCommDestroy, (ncclComm_t comm), (comm), RP_STATE_COMM_DESTROYED)
+HOOK_END(ncclCommAbort, (ncclComm_t comm), (comm), RP_STATE_COMM_ABORTED)
+#if NCCL_VERSION_CODE >= 22809
+HOOK_END(ncclCommRevoke, (ncclComm_t comm, int flags), (comm, flags), RP_STATE_COMM_REVOKED)
+#endif
+
+const char *ncclGetLastError(ncclComm_t comm)
+{
+    return RP_PASS(nccl, "", ncclGetLastError, comm);
+}
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
+{
+    if (!rp_hook_enter())
+        return RP_PASS(nccl, MISSING, ncclCommGetAsyncError, comm, error);
+    ncclResult_t result = RP_PASS(nccl, MISSING, ncclCommGetAsyncError, comm, error);
+    if (result == ncclSuccess && error != NULL)
+        rp_comm_async(comm, *error);
+    rp_hook_leave();
+    return result;
+}

@@ -1,0 +1,57 @@
+/*
+ * Hooks of device memory: allocations and frees become ops without a communicator. Seldom called by frameworks, which
+ * keep memory of their own. Called by every thread of the application.
+ */
+#include "shim/call.h"
+#include "shim/hook.h"
+#include "shim/real.h"
+#include "shim/runtime.h"
+
+/* name, parameters, arguments, kind, bytes, stream */
+#define HOOK_MEMORY(name, parameters, arguments, kind, bytes, stream)                        \
+    extern cudaError_t name parameters;                                                      \
+    cudaError_t name parameters                                                              \
+    {                                                                                        \
+        if (!rp_hook_enter())                                                                \
+            return RP_PASS(cudart, cudaErrorNotSupported, name, UNWRAP arguments);           \
+        rp_real_refresh();                                                                   \
+        struct rp_op op = rp_op_local(kind, bytes, stream);                                  \
+        cudaError_t result = RP_PASS(cudart, cudaErrorNotSupported, name, UNWRAP arguments); \
+        rp_op_local_end(&op, result == cudaSuccess);                                         \
+        return result;                                                                       \
+    }
+#define UNWRAP(...) __VA_ARGS__
+
+HOOK_MEMORY(cudaMalloc, (void **memory, size_t size), (memory, size), RP_OP_MALLOC, size, NULL)
+HOOK_MEMORY(cudaMallocManaged, (void **memory, size_t size, unsigned flags), (memory, size, flags), RP_OP_MALLOC, size,
+            NULL)
+HOOK_MEMORY(cudaMallocHost, (void **memory, size_t size), (memory, size), RP_OP_MALLOC, size, NULL)
+HOOK_MEMORY(cudaMallocPitch, (void **memory, size_t *pitch, size_t width, size_t height),
+            (memory, pitch, width, height), RP_OP_MALLOC, width *height, NULL)
+HOOK_MEMORY(cudaMalloc3D, (struct cudaPitchedPtr * memory, struct cudaExtent extent), (memory, extent), RP_OP_MALLOC,
+            extent.width *extent.height *extent.depth, NULL)
+HOOK_MEMORY(cudaMallocArray,
+            (cudaArray_t * array, const struct cudaChannelFormatDesc *format, size_t width, size_t height,
+             unsigned flags),
+            (array, format, width, height, flags), RP_OP_MALLOC, 0, NULL)
+HOOK_MEMORY(cudaMalloc3DArray,
+            (cudaArray_t * array, const struct cudaChannelFormatDesc *format, struct cudaExtent extent, unsigned flags),
+            (array, format, extent, flags), RP_OP_MALLOC, 0, NULL)
+HOOK_MEMORY(cudaMallocMipmappedArray,
+            (cudaMipmappedArray_t * array, const struct cudaChannelFormatDesc *format, struct cudaExtent extent,
+             unsigned levels, unsigned flags),
+            (array, format, extent, levels, flags), RP_OP_MALLOC, 0, NULL)
+HOOK_MEMORY(cudaMallocAsync, (void **memory, size_t size, cudaStream_t stream), (memory, size, stream), RP_OP_MALLOC,
+            size, stream)
+HOOK_MEMORY(cudaMallocAsync_ptsz, (void **memory, size_t size, cudaStream_t stream), (memory, size, stream),
+            RP_OP_MALLOC, size, stream)
+HOOK_MEMORY(cudaMallocFromPoolAsync, (void **memory, size_t size, cudaMemPool_t pool, cudaStream_t stream),
+            (memory, size, pool, stream), RP_OP_MALLOC, size, stream)
+HOOK_MEMORY(cudaMallocFromPoolAsync_ptsz, (void **memory, size_t size, cudaMemPool_t pool, cudaStream_t stream),
+            (memory, size, pool, stream), RP_OP_MALLOC, size, stream)
+HOOK_MEMORY(cudaFree, (void *memory), (memory), RP_OP_FREE, 0, NULL)
+HOOK_MEMORY(cudaFreeHost, (void *memory), (memory), RP_OP_FREE, 0, NULL)
+HOOK_MEMORY(cudaFreeArray, (cudaArray_t array), (array), RP_OP_FREE, 0, NULL)
+HOOK_MEMORY(cudaFreeMipmappedArray, (cudaMipmappedArray_t array), (array), RP_OP_FREE, 0, NULL)
+HOOK_MEMORY(cudaFreeAsync, (void *memory, cudaStream_t stream), (memory, stream), RP_OP_FREE, 0, stream)
+HOOK_MEMORY(cudaFreeAsync_ptsz, (void *memory, cudaStream_t stream), (memory, stream), RP_OP_FREE, 0, stream)

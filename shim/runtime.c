@@ -1,0 +1,110 @@
+/*
+ * Start, fork and end. Nothing happens in a process until its first hook runs, but for one environment variable that
+ * must be there before the first NVTX range: a preload reaches shells, compilers and launchers, and leaves them alone.
+ */
+#include "shim/runtime.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "config/options.h"
+#include "core/log.h"
+#include "core/recorder.h"
+#include "shim/comm.h"
+#include "shim/gpu.h"
+#include "shim/job.h"
+#include "shim/launch_names.h"
+#include "shim/site.h"
+
+/* How long the end of the process may wait for fingerprints that the device has not delivered. */
+#define LAST_FINGERPRINTS_MS 500
+
+_Atomic int rp_run_state;
+_Thread_local struct rp_thread rp_thread;
+
+static struct {
+    struct rp_options options;
+    struct rp_modules *modules;
+    _Atomic bool announced;
+} run;
+
+struct rp_modules *rp_run_modules(void)
+{
+    return run.modules;
+}
+
+/* The child starts anew at its own first hook: threads, files and contexts of the parent do not exist in it. */
+static void forked_child(void)
+{
+    rp_recorder_forked();
+    rp_log_forked();
+    rp_site_forked();
+    rp_comm_forked();
+    rp_gpu_forked();
+    rp_launch_names_forked();
+    rp_thread = (struct rp_thread){0};
+    atomic_store(&run.announced, false);
+    atomic_store(&rp_run_state, RP_RUN_UNSTARTED);
+}
+
+static void forked_parent(void)
+{
+    rp_recorder_state(RP_STATE_FORKED, RP_NO_COMM, NULL);
+}
+
+static bool record_start(void)
+{
+    static _Atomic bool fork_handled;
+    struct rp_recorder_options options = {
+        .directory = run.options.trace, .kernel_name = rp_launch_name, .fingerprint = rp_comm_fingerprint};
+    if (rp_modules_create(&run.modules) != RP_OK)
+        return false;
+    options.modules = run.modules;
+    if (rp_recorder_start(&options) != RP_OK)
+        return false;
+    rp_site_start(run.modules);
+    if (!atomic_exchange(&fork_handled, true))
+        pthread_atfork(NULL, forked_parent, forked_child);
+    return true;
+}
+
+bool rp_run_start(void)
+{
+    int unstarted = RP_RUN_UNSTARTED;
+    if (!atomic_compare_exchange_strong(&rp_run_state, &unstarted, RP_RUN_STARTING))
+        return unstarted == RP_RUN_ACTIVE;
+    rp_thread.inside = true;
+    rp_options_read(environ, &run.options);
+    rp_log_setup(run.options.log_level, run.options.log_pattern);
+    bool active = run.options.mode == RP_MODE_RECORD && record_start();
+    rp_thread.inside = false;
+    atomic_store(&rp_run_state, active ? RP_RUN_ACTIVE : RP_RUN_OFF);
+    return active;
+}
+
+void rp_run_announce(int comm_rank, int comm_nranks)
+{
+    if (atomic_exchange(&run.announced, true))
+        return;
+    struct rp_job job = rp_job_read();
+    rp_log_set_rank(job.rank >= 0 ? job.rank : comm_rank);
+    rp_log_job(RP_LOG_INFO, "run", "recording %d ranks into %s", job.nranks > 0 ? job.nranks : comm_nranks,
+               run.options.trace != NULL ? run.options.trace : "a new directory reprise-<time>-<pid>");
+}
+
+/* Only here, before main(): a program may push its first NVTX range before it calls anything that we hook. */
+__attribute__((constructor)) static void loaded(void)
+{
+    const char *mode = getenv("REPRISE_MODE");
+    if (mode != NULL && strcmp(mode, "record") == 0)
+        rp_site_nvtx_announce();
+}
+
+__attribute__((destructor)) static void unloaded(void)
+{
+    int active = RP_RUN_ACTIVE;
+    if (atomic_compare_exchange_strong(&rp_run_state, &active, RP_RUN_OFF))
+        rp_recorder_stop(LAST_FINGERPRINTS_MS);
+}
