@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OUTSIDE (-1) /* no path ends on this diagonal inside the rectangle */
+#define SHIFT_BUDGET (16u << 20) /* comparisons, besides one an element */
+#define OUTSIDE (-1)             /* no path ends on this diagonal inside the rectangle */
 
 /* ---------------------------------------------------------------- keys that both sides have */
 
@@ -206,6 +207,108 @@ static enum rp_status search_windows(struct search *search)
     return RP_OK;
 }
 
+/* ---------------------------------------------------------------- changed, not moved */
+
+/*
+ * Among equal elements a changed one looks like one that came in there and one that went away later, with all between
+ * shifted by one. Where elements came in (right alone) at one place and others went away (left alone) later, the
+ * elements between are moved back, if they are equal to those that they then replace:
+ *
+ *     left   s s s s .       left   s s s s
+ *     right  s X s s s  ->   right  s X s s
+ */
+struct gap { /* elements of the right side alone: `count` of them, before left element `at` */
+    size_t at, count;
+};
+
+struct shifts {
+    struct rp_align_keys left, right;
+    uint32_t *match;
+    struct gap *pending; /* right gaps without a left one, so far */
+    size_t pending_count;
+    size_t budget; /* comparisons that may still be made */
+};
+
+/* Moves the pairs of left [at, end) to the elements `by` further on, if those are equal. */
+static bool shift(struct shifts *shifts, size_t at, size_t end, size_t by)
+{
+    for (size_t i = end; i-- > at;) {
+        if (shifts->budget == 0)
+            return false;
+        shifts->budget--;
+        if (shifts->match[i] != RP_ALIGN_NONE && shifts->left.keys[i] != shifts->left.keys[i + by])
+            return false;
+    }
+    memmove(shifts->match + at + by, shifts->match + at, (end - at) * sizeof(*shifts->match));
+    for (size_t i = at; i < at + by; i++)
+        shifts->match[i] = RP_ALIGN_NONE;
+    return true;
+}
+
+/* `count` left elements from `at` on are alone: uses them up for the pending gaps, the nearest first. */
+static void close_pending(struct shifts *shifts, size_t at, size_t count)
+{
+    while (shifts->pending_count > 0) {
+        struct gap gap = shifts->pending[shifts->pending_count - 1];
+        if (gap.count > count || !shift(shifts, gap.at, at, gap.count)) {
+            shifts->pending_count = 0;
+            return;
+        }
+        shifts->pending_count--;
+        at += gap.count;
+        count -= gap.count;
+    }
+}
+
+/* Walks over all gaps: left [i, i_end), right [j, j_end). */
+static void shift_changed(struct shifts *shifts)
+{
+    size_t i = 0, j = 0;
+    while (i <= shifts->left.count) {
+        size_t i_end = i;
+        while (i_end < shifts->left.count && shifts->match[i_end] == RP_ALIGN_NONE)
+            i_end++;
+        size_t j_end = i_end < shifts->left.count ? shifts->match[i_end] : shifts->right.count;
+        size_t gone = i_end - i, come = j_end - j;
+        if (gone > come)
+            close_pending(shifts, i + come, gone - come);
+        else if (come > gone)
+            shifts->pending[shifts->pending_count++] = (struct gap){.at = i_end, .count = come - gone};
+        i = i_end + 1;
+        j = j_end + 1;
+    }
+}
+
+static void invert(const uint32_t *match, size_t count, uint32_t *inverse, size_t inverse_count)
+{
+    for (size_t j = 0; j < inverse_count; j++)
+        inverse[j] = RP_ALIGN_NONE;
+    for (size_t i = 0; i < count; i++) {
+        if (match[i] != RP_ALIGN_NONE)
+            inverse[match[i]] = (uint32_t)i;
+    }
+}
+
+/* Both ways round: elements that came in before others went away, and the other way. */
+static enum rp_status shift_both(struct rp_align_keys left, struct rp_align_keys right, uint32_t *match)
+{
+    size_t longer = left.count > right.count ? left.count : right.count;
+    uint32_t *inverse = malloc((right.count + 1) * sizeof(*inverse));
+    struct gap *pending = malloc((longer + 1) * sizeof(*pending));
+    enum rp_status status = inverse == NULL || pending == NULL ? RP_NO_MEMORY : RP_OK;
+    if (status == RP_OK) {
+        shift_changed(&(struct shifts){left, right, match, pending, 0, SHIFT_BUDGET + longer});
+        invert(match, left.count, inverse, right.count);
+        shift_changed(&(struct shifts){right, left, inverse, pending, 0, SHIFT_BUDGET + longer});
+        invert(inverse, right.count, match, left.count);
+    }
+    free(pending);
+    free(inverse);
+    return status;
+}
+
+/* ---------------------------------------------------------------- the whole */
+
 enum rp_status rp_align(struct rp_align_keys left, struct rp_align_keys right, uint32_t *match)
 {
     size_t head = 0, shorter = left.count < right.count ? left.count : right.count;
@@ -224,5 +327,7 @@ enum rp_status rp_align(struct rp_align_keys left, struct rp_align_keys right, u
         status = search_windows(&(struct search){.left = &reduced_left, .right = &reduced_right, .match = match});
     reduced_free(&reduced_right);
     reduced_free(&reduced_left);
+    if (status == RP_OK)
+        status = shift_both(left, right, match);
     return status;
 }

@@ -5,7 +5,8 @@
  * O((left + right) * RP_ALIGN_WINDOW) steps.
  *
  * Of equally short ways the one that matches early and drops late is taken: a run that ends early loses its tail,
- * not a cycle in its middle.
+ * not a cycle in its middle. But where one element among equal ones is another, it alone stays without a partner;
+ * those behind it are not shifted by one.
  *
  * Threads: pure.
  */

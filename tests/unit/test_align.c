@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -93,6 +94,36 @@ static void test_shorter_run_loses_its_tail(void **state)
     free(match);
 }
 
+/* 1000 equal elements; some are others in `right`, which has `fewer` fewer at the end. */
+static void check_changed(size_t fewer, bool swap)
+{
+    static const size_t changed[] = {3, 100, 101, 500, 900};
+    uint64_t *left = cycles(1000, 1), *right = cycles(1000, 1);
+    uint32_t *match = malloc(1000 * sizeof(*match));
+    for (size_t i = 0; i < 5; i++)
+        right[changed[i]] = 7 + i;
+    size_t n = 1000, m = 1000 - fewer;
+    assert_int_equal(swap ? align(right, m, left, n, match) : align(left, n, right, m, match), m - 5);
+    size_t next = 0;
+    for (uint32_t i = 0; i < m; i++) {
+        bool alone = next < 5 && changed[next] == i;
+        next += alone;
+        assert_int_equal(match[i], alone ? RP_ALIGN_NONE : i);
+    }
+    free(left);
+    free(right);
+    free(match);
+}
+
+static void test_changed_among_equal_ones(void **state)
+{
+    (void)state;
+    check_changed(0, false);
+    check_changed(0, true);
+    check_changed(20, false);
+    check_changed(20, true);
+}
+
 static void test_inserted_block_is_bridged(void **state)
 {
     (void)state;
@@ -153,11 +184,9 @@ static void test_unlike_sequences_end(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_small_against_all_prefixes),
-        cmocka_unit_test(test_empty_sides),
-        cmocka_unit_test(test_shorter_run_loses_its_tail),
-        cmocka_unit_test(test_inserted_block_is_bridged),
-        cmocka_unit_test(test_many_windows),
+        cmocka_unit_test(test_small_against_all_prefixes), cmocka_unit_test(test_empty_sides),
+        cmocka_unit_test(test_shorter_run_loses_its_tail), cmocka_unit_test(test_changed_among_equal_ones),
+        cmocka_unit_test(test_inserted_block_is_bridged),  cmocka_unit_test(test_many_windows),
         cmocka_unit_test(test_unlike_sequences_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
