@@ -1,0 +1,143 @@
+/*
+ * One rank of minitrain: its model, its streams and communicators, and the passes over it.
+ *
+ * The model is a root (embedding and head) and blocks, each sharded over all ranks: a rank holds one float master
+ * shard of a module. A pass gathers a module as bfloat16 into a slot, uses it and lets the slot go; backward
+ * reduce-scatters float gradients. Work is ordered by streams and events only; the host waits for the device where a
+ * trainer would.
+ *
+ * Threads: the main thread drives everything; with --threads backward runs on a worker, never at the same time.
+ */
+#ifndef MINITRAIN_H
+#define MINITRAIN_H
+
+#include "minitrain_kernels.h"
+#include "minitrain_options.h"
+
+#include <nccl.h>
+
+/* So many slots that the addresses of one step are not those of the next. */
+#define MT_ROOT_SLOTS 3
+#define MT_BLOCK_SLOTS 5
+#define MT_GRADIENT_SLOTS 2
+/* Steps that the host may be ahead of the device. */
+#define MT_STEPS_AHEAD 2
+/* Bound of every wait of a rank for another on the host. */
+#define MT_WAIT_SECONDS 30
+
+struct mt_module {
+    char name[24];
+    uint32_t index;  /* 0: root, 1 + i: layers.i */
+    size_t params;   /* elements of the whole module */
+    size_t shard;    /* elements of each rank's shard, the last ones padded */
+    size_t live;     /* elements of this rank's shard that are no padding */
+    float *master;   /* shard */
+    float *gradient; /* shard: sum over the microbatches of what was reduced */
+    uint16_t *sent;  /* shard, --gather persistent only: what is gathered */
+};
+
+/* A gathered module. */
+struct mt_slot {
+    uint16_t *gathered; /* ranks * shard: where the gather delivers */
+    uint16_t *full;     /* what kernels read: a copy of `gathered`, or itself when it is gathered out of place */
+    cudaEvent_t copied_in, filled, released;
+    const struct mt_module *module;
+};
+
+/* Gradients of a module on their way to the shards. */
+struct mt_gradient {
+    float *full;    /* ranks * shard */
+    float *reduced; /* shard */
+    cudaEvent_t ready, released;
+};
+
+/* A ring of equal slots, taken in turn. */
+struct mt_slots {
+    struct mt_slot *slot;
+    int count, next;
+};
+
+struct mt_gradients {
+    struct mt_gradient *gradient;
+    int count, next;
+};
+
+/* Which blocks a pass runs, and on which data. */
+struct mt_pass {
+    int step, microbatch;
+    bool eval;  /* no backward follows */
+    int blocks; /* executions of blocks: 0 .. blocks - 1 */
+    const int *order;
+    float *loss;
+    int loss_parts;
+};
+
+struct mt_deliveries; /* see minitrain_check.h */
+
+struct mt_trainer {
+    const struct mt_options *options;
+    int rank, world, device;
+    cudaStream_t compute, copy_in, gather, reduce, peer;
+    ncclComm_t comm;           /* gathers, the loss, --sendrecv */
+    ncclComm_t reduce_comm;    /* reduce-scatters: comm, or its own with --two-comms */
+    ncclComm_t peer_comm;      /* --recv-first, else NULL */
+    struct mt_module *modules; /* root, then the blocks */
+    struct mt_slots root_slots, block_slots;
+    struct mt_gradients root_gradients, block_gradients;
+    size_t words;          /* of an activation: tokens * dim */
+    int executions;        /* of blocks in a full pass */
+    uint32_t **activation; /* input of each block's execution, then the last output */
+    uint32_t *words_in, *logits, *recomputed, *received, *from_peer;
+    uint32_t *flow[2]; /* gradients of activations, the newest in flow[0] */
+    cudaEvent_t compute_done, reduce_done, peer_done;
+    float *losses, *mean_losses, *eval_losses; /* device, one a step */
+    cudaEvent_t *step_marks;                   /* steps + 1 */
+    struct mt_deliveries *deliveries;
+};
+
+/* minitrain_setup.c: device, streams, memory and communicators; mt_teardown gives back what ranks must end together. */
+void mt_setup(struct mt_trainer *t, const struct mt_options *options, int rank, int world);
+void mt_teardown(struct mt_trainer *t);
+
+/* minitrain_comm.c: the collectives, each with its events, range and checksum. */
+void mt_comms_open(struct mt_trainer *t);
+void mt_comms_close(struct mt_trainer *t);
+struct mt_slot *mt_gather(struct mt_trainer *t, const struct mt_pass *pass, const char *phase,
+                          const struct mt_module *module);
+/* Two modules in one NCCL group. */
+void mt_gather_pair(struct mt_trainer *t, const struct mt_pass *pass, const char *phase,
+                    const struct mt_module *const modules[2], struct mt_slot *slots_out[2]);
+/* The gathered weights, valid for work put on the compute stream until mt_release. */
+const uint16_t *mt_gathered(struct mt_trainer *t, const struct mt_slot *slot);
+void mt_release(struct mt_trainer *t, const struct mt_slot *slot);
+/* Gradients that may be written on the compute stream, and their way into the shard. */
+struct mt_gradient *mt_gradient_take(struct mt_trainer *t, const struct mt_module *module);
+void mt_reduce(struct mt_trainer *t, const struct mt_pass *pass, const struct mt_module *module,
+               const struct mt_gradient *gradient);
+void mt_loss_reduce(struct mt_trainer *t, int step);
+/* --sendrecv: the previous rank's words come to t->received. */
+void mt_ring_exchange(struct mt_trainer *t, const struct mt_pass *pass, const uint32_t *send);
+/* --recv-first, from the second step on: odd ranks receive what the rank before them sends; mt_peer_join mixes it into
+ * `activation`. */
+void mt_peer_receive(struct mt_trainer *t, const struct mt_pass *pass);
+void mt_peer_send(struct mt_trainer *t, const struct mt_pass *pass, const uint32_t *send);
+void mt_peer_join(struct mt_trainer *t, const struct mt_pass *pass, uint32_t *activation);
+
+/* minitrain_pass.c: forward and backward of one microbatch, as FSDP2 schedules them. */
+void mt_pass_forward(struct mt_trainer *t, const struct mt_pass *pass);
+void mt_pass_backward(struct mt_trainer *t, const struct mt_pass *pass);
+
+/* minitrain_worker.c: with --threads, the thread of backward. mt_worker_run returns when mt_pass_backward has. */
+struct mt_worker;
+struct mt_worker *mt_worker_start(struct mt_trainer *t);
+void mt_worker_run(struct mt_worker *worker, const struct mt_pass *pass);
+void mt_worker_stop(struct mt_worker *worker);
+
+/* minitrain_comm.c: NVTX ranges "<phase> <module>", or "<phase>" where module is NULL. */
+void mt_range_push(const struct mt_trainer *t, const char *phase, const char *module);
+void mt_range_pop(const struct mt_trainer *t);
+
+/* `later` goes on when `earlier` has done what is on it now. */
+void mt_stream_follow(cudaStream_t later, cudaStream_t earlier, cudaEvent_t event);
+
+#endif

@@ -1,0 +1,307 @@
+/*
+ * Communicators and collectives of one rank.
+ *
+ * Gathers run on the gather stream after a copy-in on a stream of its own, reduce-scatters on the reduce stream, as in
+ * FSDP2; the compute stream waits for a gather's event where it needs the weights. A slot is written again only after
+ * its `released` event, recorded on the compute stream after the last use.
+ *
+ * Called by the thread that issues; never by two at a time.
+ */
+#include "minitrain.h"
+
+#include "minitrain_check.h"
+#include "minitrain_host.h"
+
+#include <nvtx3/nvToolsExt.h>
+#include <stdio.h>
+#include <time.h>
+
+#define NAP_NS 50000
+
+void mt_range_push(const struct mt_trainer *t, const char *phase, const char *module)
+{
+    char name[64];
+    if (!t->options->nvtx)
+        return;
+    snprintf(name, sizeof name, module ? "%s %s" : "%s", phase, module);
+    nvtxRangePushA(name);
+}
+
+void mt_range_pop(const struct mt_trainer *t)
+{
+    if (t->options->nvtx)
+        nvtxRangePop();
+}
+
+void mt_stream_follow(cudaStream_t later, cudaStream_t earlier, cudaEvent_t event)
+{
+    MT_CUDA(cudaEventRecord(event, earlier));
+    MT_CUDA(cudaStreamWaitEvent(later, event, 0));
+}
+
+/* Communicators ------------------------------------------------------------------------------------------------------
+ */
+
+/* A nonblocking communicator answers "in progress"; nothing else may be called on it until it is done. */
+static void settle(ncclComm_t comm, ncclResult_t result, const char *call)
+{
+    struct timespec nap = {.tv_nsec = NAP_NS};
+    while (result == ncclInProgress) {
+        ncclResult_t asked = ncclCommGetAsyncError(comm, &result);
+        mt_nccl_check(asked, "ncclCommGetAsyncError");
+        if (result == ncclInProgress)
+            nanosleep(&nap, NULL);
+    }
+    mt_nccl_check(result, call);
+}
+
+/* Inside a group a call of a nonblocking communicator may answer "in progress" and be followed by others. */
+static void queued(ncclResult_t result, const char *call)
+{
+    if (result != ncclInProgress)
+        mt_nccl_check(result, call);
+}
+
+static ncclConfig_t config_of(const struct mt_trainer *t)
+{
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = t->options->nonblocking ? 0 : 1;
+    return config;
+}
+
+static ncclComm_t split(struct mt_trainer *t)
+{
+    ncclComm_t comm = NULL;
+    ncclConfig_t config = config_of(t);
+    ncclResult_t result = ncclCommSplit(t->comm, 0, t->rank, &comm, &config);
+    settle(t->comm, result, "ncclCommSplit");
+    settle(comm, t->options->nonblocking ? ncclInProgress : ncclSuccess, "ncclCommSplit");
+    mt_watchdog_know(comm);
+    return comm;
+}
+
+/* The first use of a connection is a rendezvous on the host: here both sides are at the same place. */
+static void connect_peers(struct mt_trainer *t)
+{
+    int peer = t->rank ^ 1;
+    if (peer >= t->world)
+        return;
+    if (t->rank % 2)
+        settle(t->peer_comm, ncclRecv(t->from_peer, t->words, ncclUint32, peer, t->peer_comm, t->peer), "ncclRecv");
+    else
+        settle(t->peer_comm, ncclSend(t->logits, t->words, ncclUint32, peer, t->peer_comm, t->peer), "ncclSend");
+    MT_CUDA(cudaStreamSynchronize(t->peer));
+}
+
+void mt_comms_open(struct mt_trainer *t)
+{
+    ncclUniqueId id;
+    ncclConfig_t config = config_of(t);
+    if (t->rank == 0) {
+        MT_NCCL(ncclGetUniqueId(&id));
+        mt_post("", &id, sizeof id);
+    } else {
+        mt_peek("", &id, sizeof id, MT_WAIT_SECONDS);
+    }
+    ncclResult_t result = ncclCommInitRankConfig(&t->comm, t->world, id, t->rank, &config);
+    settle(t->comm, result, "ncclCommInitRankConfig");
+    mt_watchdog_know(t->comm);
+    t->reduce_comm = t->options->two_comms ? split(t) : t->comm;
+    if (!t->options->recv_first)
+        return;
+    t->peer_comm = split(t);
+    connect_peers(t);
+}
+
+static void close_comm(ncclComm_t comm)
+{
+    settle(comm, ncclCommFinalize(comm), "ncclCommFinalize");
+    MT_NCCL(ncclCommDestroy(comm));
+}
+
+void mt_comms_close(struct mt_trainer *t)
+{
+    if (t->peer_comm)
+        close_comm(t->peer_comm);
+    if (t->reduce_comm != t->comm)
+        close_comm(t->reduce_comm);
+    close_comm(t->comm);
+}
+
+/* Gathers ------------------------------------------------------------------------------------------------------------
+ */
+
+static struct mt_slot *take_slot(struct mt_trainer *t, const struct mt_module *module)
+{
+    struct mt_slots *slots = module->index == 0 ? &t->root_slots : &t->block_slots;
+    struct mt_slot *slot = &slots->slot[slots->next];
+    slots->next = (slots->next + 1) % slots->count;
+    slot->module = module;
+    return slot;
+}
+
+/* Returns what this rank sends. In place it is the rank's part of the receive buffer, filled by a copy-in. */
+static const uint16_t *prepare_gather(struct mt_trainer *t, const struct mt_slot *slot)
+{
+    const struct mt_module *m = slot->module;
+    if (t->options->gather == MT_GATHER_PERSISTENT) {
+        MT_CUDA(cudaStreamWaitEvent(t->gather, slot->released, 0));
+        return m->sent;
+    }
+    uint16_t *own = slot->gathered + (size_t)t->rank * m->shard;
+    MT_CUDA(cudaStreamWaitEvent(t->copy_in, slot->released, 0));
+    mt_copy_in_launch(t->copy_in, own, m->master, m->shard);
+    mt_stream_follow(t->gather, t->copy_in, slot->copied_in);
+    return own;
+}
+
+static ncclResult_t issue_gather(struct mt_trainer *t, const struct mt_slot *slot, const uint16_t *own)
+{
+    return ncclAllGather(own, slot->gathered, slot->module->shard, ncclBfloat16, t->comm, t->gather);
+}
+
+static void finish_gather(struct mt_trainer *t, const struct mt_pass *pass, const char *phase,
+                          const struct mt_slot *slot)
+{
+    size_t bytes = (size_t)t->world * slot->module->shard * sizeof(uint16_t);
+    mt_delivered(t, t->gather, pass, phase, "all-gather", slot->module->name, slot->gathered, bytes);
+    MT_CUDA(cudaEventRecord(slot->filled, t->gather));
+}
+
+struct mt_slot *mt_gather(struct mt_trainer *t, const struct mt_pass *pass, const char *phase,
+                          const struct mt_module *module)
+{
+    struct mt_slot *slot = take_slot(t, module);
+    mt_range_push(t, phase, module->name);
+    const uint16_t *own = prepare_gather(t, slot);
+    settle(t->comm, issue_gather(t, slot, own), "ncclAllGather");
+    mt_range_pop(t);
+    finish_gather(t, pass, phase, slot);
+    return slot;
+}
+
+void mt_gather_pair(struct mt_trainer *t, const struct mt_pass *pass, const char *phase,
+                    const struct mt_module *const modules[2], struct mt_slot *slots_out[2])
+{
+    const uint16_t *own[2];
+    for (int i = 0; i < 2; i++) {
+        slots_out[i] = take_slot(t, modules[i]);
+        own[i] = prepare_gather(t, slots_out[i]);
+    }
+    MT_NCCL(ncclGroupStart());
+    for (int i = 0; i < 2; i++) {
+        mt_range_push(t, phase, modules[i]->name);
+        queued(issue_gather(t, slots_out[i], own[i]), "ncclAllGather");
+        mt_range_pop(t);
+    }
+    settle(t->comm, ncclGroupEnd(), "ncclGroupEnd");
+    for (int i = 0; i < 2; i++)
+        finish_gather(t, pass, phase, slots_out[i]);
+}
+
+const uint16_t *mt_gathered(struct mt_trainer *t, const struct mt_slot *slot)
+{
+    MT_CUDA(cudaStreamWaitEvent(t->compute, slot->filled, 0));
+    if (slot->full != slot->gathered)
+        mt_copy_out_launch(t->compute, slot->full, slot->gathered, (size_t)t->world * slot->module->shard);
+    return slot->full;
+}
+
+void mt_release(struct mt_trainer *t, const struct mt_slot *slot)
+{
+    MT_CUDA(cudaEventRecord(slot->released, t->compute));
+}
+
+/* Reductions ---------------------------------------------------------------------------------------------------------
+ */
+
+struct mt_gradient *mt_gradient_take(struct mt_trainer *t, const struct mt_module *module)
+{
+    struct mt_gradients *all = module->index == 0 ? &t->root_gradients : &t->block_gradients;
+    struct mt_gradient *gradient = &all->gradient[all->next];
+    all->next = (all->next + 1) % all->count;
+    MT_CUDA(cudaStreamWaitEvent(t->compute, gradient->released, 0));
+    return gradient;
+}
+
+void mt_reduce(struct mt_trainer *t, const struct mt_pass *pass, const struct mt_module *module,
+               const struct mt_gradient *gradient)
+{
+    mt_range_push(t, "backward", module->name);
+    mt_stream_follow(t->reduce, t->compute, gradient->ready);
+    settle(t->reduce_comm,
+           ncclReduceScatter(gradient->full, gradient->reduced, module->shard, ncclFloat, ncclSum, t->reduce_comm,
+                             t->reduce),
+           "ncclReduceScatter");
+    mt_delivered(t, t->reduce, pass, "backward", "reduce-scatter", module->name, gradient->reduced,
+                 module->shard * sizeof(float));
+    mt_accumulate_launch(t->reduce, module->gradient, gradient->reduced, module->shard);
+    MT_CUDA(cudaEventRecord(gradient->released, t->reduce));
+    mt_range_pop(t);
+}
+
+/* A trainer that logs the loss waits for it. */
+void mt_loss_reduce(struct mt_trainer *t, int step)
+{
+    struct mt_pass pass = {.step = step, .microbatch = t->options->microbatches};
+    float *mean = &t->mean_losses[step - 1], value;
+    mt_range_push(t, "other", "loss");
+    settle(t->comm, ncclAllReduce(&t->losses[step - 1], mean, 1, ncclFloat, ncclSum, t->comm, t->compute),
+           "ncclAllReduce");
+    mt_range_pop(t);
+    mt_delivered(t, t->compute, &pass, "other", "all-reduce", "loss", mean, sizeof *mean);
+    MT_CUDA(cudaMemcpyAsync(&value, mean, sizeof value, cudaMemcpyDeviceToHost, t->compute));
+    MT_CUDA(cudaStreamSynchronize(t->compute));
+    if (t->rank == 0)
+        fprintf(stderr, "minitrain: step %d loss %g\n", step, (double)value / t->world);
+}
+
+/* Point to point -----------------------------------------------------------------------------------------------------
+ */
+
+void mt_ring_exchange(struct mt_trainer *t, const struct mt_pass *pass, const uint32_t *send)
+{
+    int next = (t->rank + 1) % t->world;
+    int previous = (t->rank + t->world - 1) % t->world;
+    mt_range_push(t, "forward", "ring");
+    MT_NCCL(ncclGroupStart());
+    queued(ncclSend(send, t->words, ncclUint32, next, t->comm, t->compute), "ncclSend");
+    queued(ncclRecv(t->received, t->words, ncclUint32, previous, t->comm, t->compute), "ncclRecv");
+    settle(t->comm, ncclGroupEnd(), "ncclGroupEnd");
+    mt_range_pop(t);
+    mt_delivered(t, t->compute, pass, "forward", "recv", "ring", t->received, t->words * sizeof(uint32_t));
+}
+
+/* Not in the first step: connections and kernels are loaded in it, which waits for an idle device. */
+static bool has_peer(const struct mt_trainer *t, const struct mt_pass *pass, int odd)
+{
+    return t->peer_comm && pass->step > 1 && !pass->eval && t->rank % 2 == odd && (t->rank ^ 1) < t->world;
+}
+
+void mt_peer_receive(struct mt_trainer *t, const struct mt_pass *pass)
+{
+    if (!has_peer(t, pass, 1))
+        return;
+    mt_stream_follow(t->peer, t->compute, t->compute_done);
+    settle(t->peer_comm, ncclRecv(t->from_peer, t->words, ncclUint32, t->rank - 1, t->peer_comm, t->peer), "ncclRecv");
+    mt_delivered(t, t->peer, pass, "forward", "recv", "peer", t->from_peer, t->words * sizeof(uint32_t));
+    MT_CUDA(cudaEventRecord(t->peer_done, t->peer));
+}
+
+void mt_peer_send(struct mt_trainer *t, const struct mt_pass *pass, const uint32_t *send)
+{
+    if (!has_peer(t, pass, 0))
+        return;
+    mt_stream_follow(t->peer, t->compute, t->compute_done);
+    settle(t->peer_comm, ncclSend(send, t->words, ncclUint32, t->rank + 1, t->peer_comm, t->peer), "ncclSend");
+    MT_CUDA(cudaEventRecord(t->peer_done, t->peer));
+}
+
+void mt_peer_join(struct mt_trainer *t, const struct mt_pass *pass, uint32_t *activation)
+{
+    if (!has_peer(t, pass, t->rank % 2))
+        return;
+    MT_CUDA(cudaStreamWaitEvent(t->compute, t->peer_done, 0));
+    if (t->rank % 2)
+        mt_mix_launch(t->compute, activation, t->from_peer, t->words);
+}

@@ -1,0 +1,183 @@
+/* The command line of minitrain: one table of options, from which parsing and --help are made. */
+#include "minitrain_options.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum kind { INT, RATE, FLAG, CHOICE, AT_RANK };
+
+struct row {
+    const char *name;
+    enum kind kind;
+    size_t field;
+    int min;            /* INT */
+    const char *values; /* CHOICE: names of 0, 1, ..., separated by '|'; else what --help calls the value */
+    const char *help;
+};
+
+#define AT(field) offsetof(struct mt_options, field)
+
+static const struct row rows[] = {
+    {"ranks", INT, AT(ranks), 1, "N", "processes to start (default 2)"},
+    {"layers", INT, AT(layers), 1, "N", "blocks of the model (default 4)"},
+    {"dim", INT, AT(dim), 1, "N", "width: a block has N x N weights, the root 2 N x N (default 64)"},
+    {"tokens", INT, AT(tokens), 1, "N", "tokens of a microbatch on one rank (default 4)"},
+    {"microbatches", INT, AT(microbatches), 1, "N", "microbatches of a step (default 2)"},
+    {"steps", INT, AT(steps), 1, "N", "steps (default 3)"},
+    {"seed", INT, AT(seed), 0, "N", "seed of weights and batches (default 0)"},
+    {"lr", RATE, AT(lr), 0, "RATE", "learning rate (default 0.125)"},
+    {"zero-lr-steps", INT, AT(zero_lr_steps), 0, "N", "learning rate 0 in the first N steps"},
+    {"gather", CHOICE, AT(gather), 0, "in-place|persistent",
+     "gather from a copy-in inside the receive buffer, or from a persistent shard"},
+    {"recompute", CHOICE, AT(recompute), 0, "none|fsdp2|fsdp1",
+     "recompute every block in backward; fsdp1: gathered for that once more"},
+    {"shared-block", FLAG, AT(shared_block), 0, NULL, "run the last block twice"},
+    {"eval-every", INT, AT(eval_every), 0, "N", "a pass without backward after every N-th step"},
+    {"edit-weights", INT, AT(edit_weights), 0, "STEP", "change layers.0 inside STEP, after its first microbatch"},
+    {"edit-rank", INT, AT(edit_rank), -1, "RANK", "the only rank that edits its shard (default -1: all)"},
+    {"skip-layer", INT, AT(skip_layer), 0, "STEP", "leave out the middle block (number layers / 2) in STEP"},
+    {"log-every", INT, AT(log_every), 0, "N", "all-reduce the loss after every N-th step"},
+    {"sendrecv", FLAG, AT(sendrecv), 0, NULL, "send an activation round the ranks, on the gathers' communicator"},
+    {"host-wait", FLAG, AT(host_wait), 0, NULL, "last rank waits on the host until rank 0 has issued a gather"},
+    {"recv-first", FLAG, AT(recv_first), 0, NULL, "odd ranks post a receive before a gather, its peer sends after"},
+    {"group", FLAG, AT(group), 0, NULL, "forward gathers two blocks in one NCCL group"},
+    {"two-comms", FLAG, AT(two_comms), 0, NULL, "reduce-scatters on a communicator of their own"},
+    {"nonblocking", FLAG, AT(nonblocking), 0, NULL, "nonblocking communicators"},
+    {"threads", FLAG, AT(threads), 0, NULL, "backward runs on a second thread"},
+    {"default-stream", FLAG, AT(default_stream), 0, NULL, "compute on the legacy default stream"},
+    {"nvtx", CHOICE, AT(nvtx), 0, "off|on", "NVTX ranges \"<phase> <module>\" (default on)"},
+    {"kill", AT_RANK, AT(kill), 0, "RANK:STEP", "RANK kills itself at the start of STEP"},
+    {"lag", AT_RANK, AT(lag), 0, "RANK:US", "RANK sleeps so long before each microbatch"},
+    {"timeout", INT, AT(timeout), 1, "S", "a rank that ends no step for S seconds aborts, exit code 3 (default 60)"},
+    {"realtime", FLAG, AT(realtime), 0, NULL, "a stand-in runtime takes the time that it models"},
+    {"checksums", FLAG, AT(checksums), 0, NULL, "print a checksum of every delivered buffer"},
+};
+
+#define ROWS (sizeof rows / sizeof rows[0])
+
+static void help(void)
+{
+    puts("Usage: minitrain [--ranks N] [OPTION]...\n"
+         "A small sharded trainer on CUDA and NCCL. It starts its ranks itself, or is one rank where a launcher has\n"
+         "set RANK, WORLD_SIZE, LOCAL_RANK and MINITRAIN_ID_FILE (a path that does not exist yet).\n");
+    for (size_t i = 0; i < ROWS; i++)
+        printf("  --%s%s%s\n        %s\n", rows[i].name, rows[i].values ? " " : "",
+               rows[i].values ? rows[i].values : "", rows[i].help);
+    exit(0);
+}
+
+__attribute__((format(printf, 1, 2), noreturn)) static void refuse(const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    fputs("minitrain: error: ", stderr);
+    vfprintf(stderr, format, list);
+    fputs("; see --help\n", stderr);
+    va_end(list);
+    exit(2);
+}
+
+static int read_int(const struct row *row, const char *text, char end, const char **rest_out)
+{
+    char *rest;
+    errno = 0;
+    long value = strtol(text, &rest, 10);
+    if (rest == text || *rest != end || errno || value < row->min || value > INT_MAX)
+        refuse("--%s: '%s' is no %s of at least %d", row->name, text, row->values, row->min);
+    if (rest_out)
+        *rest_out = rest + 1;
+    return (int)value;
+}
+
+static double read_rate(const struct row *row, const char *text)
+{
+    char *rest;
+    double value = strtod(text, &rest);
+    if (rest == text || *rest || !(value >= 0) || value > 1)
+        refuse("--%s: '%s' is no number from 0 to 1", row->name, text);
+    return value;
+}
+
+static int read_choice(const struct row *row, const char *text)
+{
+    size_t length = strlen(text);
+    const char *name = row->values;
+    for (int i = 0; name; i++) {
+        const char *bar = strchr(name, '|');
+        size_t size = bar ? (size_t)(bar - name) : strlen(name);
+        if (size == length && strncmp(name, text, size) == 0)
+            return i;
+        name = bar ? bar + 1 : NULL;
+    }
+    refuse("--%s: '%s' is none of %s", row->name, text, row->values);
+}
+
+static void read_value(const struct row *row, const char *text, struct mt_options *options)
+{
+    void *field = (char *)options + row->field;
+    switch (row->kind) {
+    case INT:
+        *(int *)field = read_int(row, text, '\0', NULL);
+        break;
+    case RATE:
+        *(double *)field = read_rate(row, text);
+        break;
+    case FLAG:
+        *(bool *)field = true;
+        break;
+    case CHOICE:
+        *(int *)field = read_choice(row, text);
+        break;
+    case AT_RANK: {
+        struct mt_at_rank *at = field;
+        at->rank = read_int(row, text, ':', &text);
+        at->value = read_int(row, text, '\0', NULL);
+        break;
+    }
+    }
+}
+
+static const struct row *find(const char *name, size_t length)
+{
+    for (size_t i = 0; i < ROWS; i++)
+        if (strlen(rows[i].name) == length && strncmp(rows[i].name, name, length) == 0)
+            return &rows[i];
+    return NULL;
+}
+
+void mt_options_read(int argc, char **argv, struct mt_options *options_out)
+{
+    *options_out = (struct mt_options){.ranks = 2,
+                                       .layers = 4,
+                                       .dim = 64,
+                                       .tokens = 4,
+                                       .microbatches = 2,
+                                       .steps = 3,
+                                       .timeout = 60,
+                                       .lr = 0.125,
+                                       .edit_rank = -1,
+                                       .nvtx = 1,
+                                       .kill = {.rank = -1},
+                                       .lag = {.rank = -1}};
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0)
+            help();
+        const char *name = strncmp(argv[i], "--", 2) == 0 ? argv[i] + 2 : "";
+        const char *value = strchr(name, '=');
+        const struct row *row = find(name, value ? (size_t)(value - name) : strlen(name));
+        if (!row)
+            refuse("unknown option '%s'", argv[i]);
+        if (row->kind == FLAG && value)
+            refuse("--%s takes no value", row->name);
+        if (row->kind != FLAG && !value && !argv[i + 1])
+            refuse("--%s needs %s", row->name, row->values);
+        if (row->kind != FLAG)
+            value = value ? value + 1 : argv[++i];
+        read_value(row, value, options_out);
+    }
+}

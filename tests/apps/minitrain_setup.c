@@ -1,0 +1,189 @@
+/* What a rank of minitrain has: device, streams, memory, communicators. Main thread only. */
+#include "minitrain.h"
+
+#include "minitrain_check.h"
+#include "minitrain_host.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Elements: a shard is whole 16-byte words also as bfloat16. */
+#define SHARD_MULTIPLE 8
+
+static void *host_array(size_t count, size_t size)
+{
+    void *array = calloc(count, size);
+    if (!array)
+        mt_die("no memory for %zu x %zu bytes", count, size);
+    return array;
+}
+
+/* Zeroed device memory. */
+static void *device_array(const struct mt_trainer *t, size_t count, size_t size)
+{
+    void *array = NULL;
+    MT_CUDA(cudaMalloc(&array, count * size));
+    MT_CUDA(cudaMemsetAsync(array, 0, count * size, t->compute));
+    return array;
+}
+
+static cudaEvent_t event_new(unsigned flags)
+{
+    cudaEvent_t event;
+    MT_CUDA(cudaEventCreateWithFlags(&event, flags));
+    return event;
+}
+
+static cudaEvent_t plain_event(void)
+{
+    return event_new(cudaEventDisableTiming);
+}
+
+static cudaStream_t stream_new(void)
+{
+    cudaStream_t stream;
+    MT_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    return stream;
+}
+
+static void open_device(struct mt_trainer *t)
+{
+    const char *local = getenv("LOCAL_RANK");
+    int count = 0;
+    MT_CUDA(cudaGetDeviceCount(&count));
+    if (count == 0)
+        mt_die("no device");
+    t->device = (local ? atoi(local) : t->rank) % count;
+    MT_CUDA(cudaSetDevice(t->device));
+}
+
+static void open_streams(struct mt_trainer *t)
+{
+    t->compute = t->options->default_stream ? NULL : stream_new();
+    t->copy_in = stream_new();
+    t->gather = stream_new();
+    t->reduce = stream_new();
+    t->peer = stream_new();
+    t->compute_done = plain_event();
+    t->reduce_done = plain_event();
+    t->peer_done = plain_event();
+}
+
+static void open_module(struct mt_trainer *t, uint32_t index)
+{
+    struct mt_module *m = &t->modules[index];
+    size_t square = (size_t)t->options->dim * (size_t)t->options->dim;
+    size_t unit = (size_t)t->world * SHARD_MULTIPLE;
+    if (index == 0)
+        snprintf(m->name, sizeof m->name, "root");
+    else
+        snprintf(m->name, sizeof m->name, "layers.%u", index - 1);
+    m->index = index;
+    m->params = index == 0 ? 2 * square : square;
+    m->shard = (m->params + unit - 1) / unit * SHARD_MULTIPLE;
+    size_t first = (size_t)t->rank * m->shard;
+    size_t left = m->params > first ? m->params - first : 0;
+    m->live = left < m->shard ? left : m->shard;
+    m->master = device_array(t, m->shard, sizeof *m->master);
+    m->gradient = device_array(t, m->shard, sizeof *m->gradient);
+    mt_init_launch(t->compute, m->master, m->shard, m->live, ((uint64_t)index << 32) + first,
+                   (uint32_t)t->options->seed);
+    if (t->options->gather != MT_GATHER_PERSISTENT)
+        return;
+    m->sent = device_array(t, m->shard, sizeof *m->sent);
+    mt_copy_in_launch(t->compute, m->sent, m->master, m->shard);
+}
+
+static struct mt_slots slots_new(const struct mt_trainer *t, const struct mt_module *largest, int count)
+{
+    struct mt_slots slots = {.slot = host_array((size_t)count, sizeof *slots.slot), .count = count};
+    size_t elements = (size_t)t->world * largest->shard;
+    bool in_place = t->options->gather == MT_GATHER_IN_PLACE;
+    for (int i = 0; i < count; i++) {
+        struct mt_slot *slot = &slots.slot[i];
+        slot->gathered = device_array(t, elements, sizeof *slot->gathered);
+        slot->full = in_place ? device_array(t, elements, sizeof *slot->full) : slot->gathered;
+        slot->copied_in = plain_event();
+        slot->filled = plain_event();
+        slot->released = plain_event();
+    }
+    return slots;
+}
+
+static struct mt_gradients gradients_new(const struct mt_trainer *t, const struct mt_module *largest, int count)
+{
+    struct mt_gradients gradients = {.gradient = host_array((size_t)count, sizeof *gradients.gradient), .count = count};
+    for (int i = 0; i < count; i++) {
+        struct mt_gradient *gradient = &gradients.gradient[i];
+        gradient->full = device_array(t, (size_t)t->world * largest->shard, sizeof *gradient->full);
+        gradient->reduced = device_array(t, largest->shard, sizeof *gradient->reduced);
+        gradient->ready = plain_event();
+        gradient->released = plain_event();
+    }
+    return gradients;
+}
+
+static void open_model(struct mt_trainer *t)
+{
+    uint32_t count = (uint32_t)t->options->layers + 1;
+    t->modules = host_array(count, sizeof *t->modules);
+    for (uint32_t i = 0; i < count; i++)
+        open_module(t, i);
+    t->root_slots = slots_new(t, &t->modules[0], MT_ROOT_SLOTS);
+    t->block_slots = slots_new(t, &t->modules[1], MT_BLOCK_SLOTS);
+    t->root_gradients = gradients_new(t, &t->modules[0], 1);
+    t->block_gradients = gradients_new(t, &t->modules[1], MT_GRADIENT_SLOTS);
+}
+
+static uint32_t *words_new(const struct mt_trainer *t)
+{
+    return device_array(t, t->words, sizeof(uint32_t));
+}
+
+static void open_activations(struct mt_trainer *t)
+{
+    size_t steps = (size_t)t->options->steps;
+    t->words = (size_t)t->options->tokens * (size_t)t->options->dim;
+    t->executions = t->options->layers + (t->options->shared_block ? 1 : 0);
+    t->activation = host_array((size_t)t->executions + 1, sizeof(uint32_t *));
+    for (int i = 0; i <= t->executions; i++)
+        t->activation[i] = words_new(t);
+    t->words_in = words_new(t);
+    t->logits = words_new(t);
+    t->recomputed = words_new(t);
+    t->received = words_new(t);
+    t->from_peer = words_new(t);
+    t->flow[0] = words_new(t);
+    t->flow[1] = words_new(t);
+    t->losses = device_array(t, steps, sizeof(float));
+    t->mean_losses = device_array(t, steps, sizeof(float));
+    t->eval_losses = device_array(t, steps, sizeof(float));
+    t->step_marks = host_array(steps + 1, sizeof(cudaEvent_t));
+    for (size_t i = 0; i <= steps; i++)
+        t->step_marks[i] = event_new(cudaEventDefault);
+}
+
+/* At most five deliveries for a block's execution, and a few around them. */
+static size_t deliveries_of_step(const struct mt_trainer *t)
+{
+    return ((size_t)t->options->microbatches + 1) * (5 * (size_t)t->executions + 10);
+}
+
+void mt_setup(struct mt_trainer *t, const struct mt_options *options, int rank, int world)
+{
+    *t = (struct mt_trainer){.options = options, .rank = rank, .world = world};
+    open_device(t);
+    open_streams(t);
+    open_model(t);
+    open_activations(t);
+    MT_CUDA(cudaStreamSynchronize(t->compute));
+    mt_comms_open(t);
+    t->deliveries = mt_deliveries_open(t, deliveries_of_step(t));
+}
+
+/* The rest goes with the process. */
+void mt_teardown(struct mt_trainer *t)
+{
+    mt_deliveries_close(t->deliveries);
+    mt_comms_close(t);
+}
