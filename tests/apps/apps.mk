@@ -9,8 +9,10 @@ PROGRAMS += $(MINITRAIN)
 $(BUILD)/obj/tests/apps/minitrain_kernels.o: tests/apps/minitrain_kernels.cu tests/apps/minitrain_kernels.h | \
 		$(BUILD)/config.mk
 	@mkdir -p $(@D)
-	$(NVCC) -std=c++17 -O2 -fmad=false -cudart shared $(NVCC_TARGETS) \
+	@echo '  NVCC  $<'
+	$(Q)$(NVCC) -std=c++17 -O2 -fmad=false -cudart shared $(NVCC_TARGETS) \
 		-Xcompiler -ffp-contract=off,-fno-exceptions,-Wall,-Wextra -c $< -o $@
 
 $(MINITRAIN): $(MINITRAIN_OBJECTS) $(MINITRAIN_NCCL)
-	$(CC) $(if $(SANITIZE),-fsanitize=$(SANITIZE)) -pthread -rdynamic $^ -L$(CUDA_LIB) -lcudart -lstdc++ -ldl -o $@
+	@echo '  LINK  $@'
+	$(Q)$(CC) $(if $(SANITIZE),-fsanitize=$(SANITIZE)) -pthread -rdynamic $^ -L$(CUDA_LIB) -lcudart -lstdc++ -ldl -o $@

@@ -14,8 +14,8 @@ enum kind { INT, RATE, FLAG, CHOICE, AT_RANK };
 struct row {
     const char *name;
     enum kind kind;
+    int min; /* INT */
     size_t field;
-    int min;            /* INT */
     const char *values; /* CHOICE: names of 0, 1, ..., separated by '|'; else what --help calls the value */
     const char *help;
 };
@@ -23,39 +23,39 @@ struct row {
 #define AT(field) offsetof(struct mt_options, field)
 
 static const struct row rows[] = {
-    {"ranks", INT, AT(ranks), 1, "N", "processes to start (default 2)"},
-    {"layers", INT, AT(layers), 1, "N", "blocks of the model (default 4)"},
-    {"dim", INT, AT(dim), 1, "N", "width: a block has N x N weights, the root 2 N x N (default 64)"},
-    {"tokens", INT, AT(tokens), 1, "N", "tokens of a microbatch on one rank (default 4)"},
-    {"microbatches", INT, AT(microbatches), 1, "N", "microbatches of a step (default 2)"},
-    {"steps", INT, AT(steps), 1, "N", "steps (default 3)"},
-    {"seed", INT, AT(seed), 0, "N", "seed of weights and batches (default 0)"},
-    {"lr", RATE, AT(lr), 0, "RATE", "learning rate (default 0.125)"},
-    {"zero-lr-steps", INT, AT(zero_lr_steps), 0, "N", "learning rate 0 in the first N steps"},
-    {"gather", CHOICE, AT(gather), 0, "in-place|persistent",
+    {"ranks", INT, 1, AT(ranks), "N", "processes to start (default 2)"},
+    {"layers", INT, 1, AT(layers), "N", "blocks of the model (default 4)"},
+    {"dim", INT, 1, AT(dim), "N", "width: a block has N x N weights, the root 2 N x N (default 64)"},
+    {"tokens", INT, 1, AT(tokens), "N", "tokens of a microbatch on one rank (default 4)"},
+    {"microbatches", INT, 1, AT(microbatches), "N", "microbatches of a step (default 2)"},
+    {"steps", INT, 1, AT(steps), "N", "steps (default 3)"},
+    {"seed", INT, 0, AT(seed), "N", "seed of weights and batches (default 0)"},
+    {"lr", RATE, 0, AT(lr), "RATE", "learning rate (default 0.125)"},
+    {"zero-lr-steps", INT, 0, AT(zero_lr_steps), "N", "learning rate 0 in the first N steps"},
+    {"gather", CHOICE, 0, AT(gather), "in-place|persistent",
      "gather from a copy-in inside the receive buffer, or from a persistent shard"},
-    {"recompute", CHOICE, AT(recompute), 0, "none|fsdp2|fsdp1",
+    {"recompute", CHOICE, 0, AT(recompute), "none|fsdp2|fsdp1",
      "recompute every block in backward; fsdp1: gathered for that once more"},
-    {"shared-block", FLAG, AT(shared_block), 0, NULL, "run the last block twice"},
-    {"eval-every", INT, AT(eval_every), 0, "N", "a pass without backward after every N-th step"},
-    {"edit-weights", INT, AT(edit_weights), 0, "STEP", "change layers.0 inside STEP, after its first microbatch"},
-    {"edit-rank", INT, AT(edit_rank), -1, "RANK", "the only rank that edits its shard (default -1: all)"},
-    {"skip-layer", INT, AT(skip_layer), 0, "STEP", "leave out the middle block (number layers / 2) in STEP"},
-    {"log-every", INT, AT(log_every), 0, "N", "all-reduce the loss after every N-th step"},
-    {"sendrecv", FLAG, AT(sendrecv), 0, NULL, "send an activation round the ranks, on the gathers' communicator"},
-    {"host-wait", FLAG, AT(host_wait), 0, NULL, "last rank waits on the host until rank 0 has issued a gather"},
-    {"recv-first", FLAG, AT(recv_first), 0, NULL, "odd ranks post a receive before a gather, its peer sends after"},
-    {"group", FLAG, AT(group), 0, NULL, "forward gathers two blocks in one NCCL group"},
-    {"two-comms", FLAG, AT(two_comms), 0, NULL, "reduce-scatters on a communicator of their own"},
-    {"nonblocking", FLAG, AT(nonblocking), 0, NULL, "nonblocking communicators"},
-    {"threads", FLAG, AT(threads), 0, NULL, "backward runs on a second thread"},
-    {"default-stream", FLAG, AT(default_stream), 0, NULL, "compute on the legacy default stream"},
-    {"nvtx", CHOICE, AT(nvtx), 0, "off|on", "NVTX ranges \"<phase> <module>\" (default on)"},
-    {"kill", AT_RANK, AT(kill), 0, "RANK:STEP", "RANK kills itself at the start of STEP"},
-    {"lag", AT_RANK, AT(lag), 0, "RANK:US", "RANK sleeps so long before each microbatch"},
-    {"timeout", INT, AT(timeout), 1, "S", "a rank that ends no step for S seconds aborts, exit code 3 (default 60)"},
-    {"realtime", FLAG, AT(realtime), 0, NULL, "a stand-in runtime takes the time that it models"},
-    {"checksums", FLAG, AT(checksums), 0, NULL, "print a checksum of every delivered buffer"},
+    {"shared-block", FLAG, 0, AT(shared_block), NULL, "run the last block twice"},
+    {"eval-every", INT, 0, AT(eval_every), "N", "a pass without backward after every N-th step"},
+    {"edit-weights", INT, 0, AT(edit_weights), "STEP", "change layers.0 inside STEP, after its first microbatch"},
+    {"edit-rank", INT, -1, AT(edit_rank), "RANK", "the only rank that edits its shard (default -1: all)"},
+    {"skip-layer", INT, 0, AT(skip_layer), "STEP", "leave out the middle block (number layers / 2) in STEP"},
+    {"log-every", INT, 0, AT(log_every), "N", "all-reduce the loss after every N-th step"},
+    {"sendrecv", FLAG, 0, AT(sendrecv), NULL, "send an activation round the ranks, on the gathers' communicator"},
+    {"host-wait", FLAG, 0, AT(host_wait), NULL, "last rank waits on the host until rank 0 has issued a gather"},
+    {"recv-first", FLAG, 0, AT(recv_first), NULL, "odd ranks post a receive before a gather, its peer sends after"},
+    {"group", FLAG, 0, AT(group), NULL, "forward gathers two blocks in one NCCL group"},
+    {"two-comms", FLAG, 0, AT(two_comms), NULL, "reduce-scatters on a communicator of their own"},
+    {"nonblocking", FLAG, 0, AT(nonblocking), NULL, "nonblocking communicators"},
+    {"threads", FLAG, 0, AT(threads), NULL, "backward runs on a second thread"},
+    {"default-stream", FLAG, 0, AT(default_stream), NULL, "compute on the legacy default stream"},
+    {"nvtx", CHOICE, 0, AT(nvtx), "off|on", "NVTX ranges \"<phase> <module>\" (default on)"},
+    {"kill", AT_RANK, 0, AT(kill), "RANK:STEP", "RANK kills itself at the start of STEP"},
+    {"lag", AT_RANK, 0, AT(lag), "RANK:US", "RANK sleeps so long before each microbatch"},
+    {"timeout", INT, 1, AT(timeout), "S", "a rank that ends no step for S seconds aborts, exit code 3 (default 60)"},
+    {"realtime", FLAG, 0, AT(realtime), NULL, "a stand-in runtime takes the time that it models"},
+    {"checksums", FLAG, 0, AT(checksums), NULL, "print a checksum of every delivered buffer"},
 };
 
 #define ROWS (sizeof rows / sizeof rows[0])
