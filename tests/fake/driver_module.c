@@ -1,0 +1,121 @@
+/*
+ * Modules of the driver. Any image loads; a function is looked up by name among the kernels that the stand-in can
+ * run itself, which are those of libreprise. Their modelled cost is one pass over the data.
+ */
+#include "driver_private.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "shim/fingerprint.h"
+
+struct CUfunc_st {
+    const char *name;
+    struct fake_twin twin;
+};
+
+struct CUmod_st {
+    const void *image;
+};
+
+static const size_t fingerprint_sizes[] = {
+    sizeof(void *), sizeof(uint64_t), sizeof(uint64_t), sizeof(void *), sizeof(void *), sizeof(uint64_t), 0};
+
+static void fingerprint_run(dim3 grid, dim3 block, void **args)
+{
+    (void)grid, (void)block;
+    const void *data = *(const void **)args[0];
+    struct rp_fingerprint_entry *entry = *(struct rp_fingerprint_entry **)args[4];
+    rp_fingerprint_host(data, *(uint64_t *)args[1], *(uint64_t *)args[2], entry->value);
+    /* The host polls the tag with acquire. */
+    __atomic_store_n(&entry->tag, *(uint64_t *)args[5], __ATOMIC_RELEASE);
+}
+
+static double fingerprint_cost_us(dim3 grid, dim3 block, void **args)
+{
+    (void)grid, (void)block;
+    return (double)fake_transfer_ns(*(uint64_t *)args[1], fake_config()->hbm_gbps) / 1e3;
+}
+
+static struct CUfunc_st functions[] = {
+    {RP_FINGERPRINT_KERNEL, {fingerprint_run, fingerprint_cost_us, fingerprint_sizes}},
+};
+
+CUresult cuModuleLoadData(CUmodule *module, const void *image)
+{
+    DRIVER_ENTER();
+    if (!module || !image)
+        return CUDA_ERROR_INVALID_VALUE;
+    struct CUmod_st *loaded = malloc(sizeof *loaded);
+    if (!loaded)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    loaded->image = image;
+    *module = loaded;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuModuleUnload(CUmodule module)
+{
+    DRIVER_ENTER();
+    if (!module)
+        return CUDA_ERROR_INVALID_HANDLE;
+    free(module);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
+{
+    DRIVER_ENTER();
+    if (!function || !module || !name)
+        return CUDA_ERROR_INVALID_VALUE;
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+        if (strcmp(functions[i].name, name) == 0) {
+            *function = &functions[i];
+            return CUDA_SUCCESS;
+        }
+    return CUDA_ERROR_NOT_FOUND;
+}
+
+CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction function)
+{
+    DRIVER_ENTER();
+    if (!value || !function)
+        return CUDA_ERROR_INVALID_VALUE;
+    switch (attribute) {
+    case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+        *value = 1024;
+        break;
+    case CU_FUNC_ATTRIBUTE_NUM_REGS:
+        *value = 32;
+        break;
+    case CU_FUNC_ATTRIBUTE_PTX_VERSION:
+    case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
+        *value = 90;
+        break;
+    default:
+        *value = 0;
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value)
+{
+    DRIVER_ENTER();
+    (void)attribute, (void)value;
+    return function ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                        unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream, void **args,
+                        void **extra)
+{
+    DRIVER_ENTER();
+    if (!function)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (extra || shared_bytes > (unsigned)fake_device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin))
+        return CUDA_ERROR_INVALID_VALUE;
+    cudaError_t error = fake_kernel_launch(&function->twin, (dim3){grid_x, grid_y, grid_z},
+                                           (dim3){block_x, block_y, block_z}, args, stream);
+    return error == cudaErrorInvalidConfiguration ? CUDA_ERROR_INVALID_VALUE : (CUresult)error;
+}

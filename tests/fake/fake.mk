@@ -1,0 +1,25 @@
+# The stand-in runtime, into $(BUILD)/fake: the vendor's three libraries over one engine. See README.md.
+
+FAKE_OBJECTS = $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/fake/$(1)_*.c))
+# The sanitizers' runtime is in the program.
+FAKE_DEFS := $(if $(SANITIZE),,-Wl,-z,defs)
+
+.PHONY: fake
+fake: $(FAKE)
+
+# The vendor's declarations carry no visibility: the version scripts say what is exported.
+$(BUILD)/obj/tests/fake/%.o: CFLAGS += -fvisibility=default
+
+$(BUILD)/fake/libfakedevice.so: tests/fake/engine.map $(call FAKE_OBJECTS,engine)
+	@mkdir -p $(@D)
+	@echo "  LD    $@"
+	@$(CC) -shared $(LDFLAGS) $(FAKE_DEFS) -Wl,-soname,$(@F) -Wl,--version-script=$< $(filter %.o,$^) -ldl -o $@
+
+$(BUILD)/fake/libcudart.so.13: tests/fake/cudart.map $(call FAKE_OBJECTS,cudart)
+$(BUILD)/fake/libnccl.so.2: tests/fake/nccl.map $(call FAKE_OBJECTS,nccl)
+$(BUILD)/fake/libcuda.so.1: tests/fake/driver.map $(call FAKE_OBJECTS,driver)
+$(FAKE): $(BUILD)/fake/libfakedevice.so
+	@mkdir -p $(@D)
+	@echo "  LD    $@"
+	@$(CC) -shared $(LDFLAGS) $(FAKE_DEFS) -Wl,-soname,$(@F) -Wl,-rpath,'$$ORIGIN' -Wl,--version-script=$(filter %.map,$^) \
+		$(filter %.o,$^) $(BUILD)/fake/libfakedevice.so -lm -ldl -o $@
