@@ -1,0 +1,88 @@
+/*
+ * The part of CPython's C API that site_python*.c use, found in the running process: no header of Python, nothing
+ * linked. Functions and their contracts are those of docs.python.org/3/c-api for 3.10 to 3.14; objects are opaque.
+ *
+ * Everything but rp_python() and rp_python_enter() is called between rp_python_enter() and rp_python_leave() only,
+ * and with no lock of ours held.
+ */
+#ifndef RP_SITE_PYTHON_H
+#define RP_SITE_PYTHON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "shim/site_sources.h"
+
+struct rp_pyobject;
+
+/* X(result, name, parameters): what every version has. */
+#define RP_PYTHON_REQUIRED(X)                                                                            \
+    X(int, Py_IsInitialized, (void))                                                                     \
+    X(int, PyGILState_Ensure, (void))                                                                    \
+    X(void, PyGILState_Release, (int))                                                                   \
+    X(void *, PyGILState_GetThisThreadState, (void))                                                     \
+    X(void *, PyInterpreterState_Head, (void))                                                           \
+    X(void *, PyInterpreterState_Main, (void))                                                           \
+    X(void, PyErr_Fetch, (struct rp_pyobject **, struct rp_pyobject **, struct rp_pyobject **))          \
+    X(void, PyErr_Restore, (struct rp_pyobject *, struct rp_pyobject *, struct rp_pyobject *))           \
+    X(void, PyErr_Clear, (void))                                                                         \
+    X(void, Py_IncRef, (struct rp_pyobject *))                                                           \
+    X(void, Py_DecRef, (struct rp_pyobject *))                                                           \
+    X(struct rp_pyobject *, PyEval_GetFrame, (void))                                                     \
+    X(struct rp_pyobject *, PyFrame_GetBack, (struct rp_pyobject *))                                     \
+    X(struct rp_pyobject *, PyFrame_GetCode, (struct rp_pyobject *))                                     \
+    X(struct rp_pyobject *, PyObject_Type, (struct rp_pyobject *))                                       \
+    X(struct rp_pyobject *, PyObject_GetAttrString, (struct rp_pyobject *, const char *))                \
+    X(struct rp_pyobject *, PyObject_GenericGetDict, (struct rp_pyobject *, void *))                     \
+    X(struct rp_pyobject *, PyDict_GetItemString, (struct rp_pyobject *, const char *))                  \
+    X(int, PyDict_Next, (struct rp_pyobject *, ssize_t *, struct rp_pyobject **, struct rp_pyobject **)) \
+    X(struct rp_pyobject *, PyTuple_GetItem, (struct rp_pyobject *, ssize_t))                            \
+    X(struct rp_pyobject *, PyList_GetItem, (struct rp_pyobject *, ssize_t))                             \
+    X(const char *, PyUnicode_AsUTF8AndSize, (struct rp_pyobject *, ssize_t *))
+
+/* What some versions have: NULL in others. */
+#define RP_PYTHON_OPTIONAL(X)                                                                            \
+    X(int, Py_IsFinalizing, (void))                                                     /* 3.13 */       \
+    X(int, _Py_IsFinalizing, (void))                                                    /* up to 3.12 */ \
+    X(struct rp_pyobject *, PyFrame_GetVarString, (struct rp_pyobject *, const char *)) /* 3.12 */
+
+struct rp_python {
+#define X(result, name, parameters) result(*name) parameters;
+    RP_PYTHON_REQUIRED(X)
+    RP_PYTHON_OPTIONAL(X)
+#undef X
+};
+
+/* The API of this process, or NULL: no Python so far. `adds` of the loader tells when to search anew. */
+const struct rp_python *rp_python(const struct rp_site_loader *loader);
+
+/* What enter has to give back. */
+struct rp_python_visit {
+    int gil;
+    struct rp_pyobject *pending[3]; /* the exception that the caller had set */
+};
+
+/*
+ * Takes the GIL if this thread may walk its frames now: it has run Python before, the one interpreter is up, is not
+ * being finalized, and has no subinterpreter beside it. False: nothing was taken.
+ *
+ * May wait for the GIL as long as its holder keeps it. PyTorch calls NCCL without the GIL and with no lock that a
+ * holder of the GIL waits for; a program whose thread holds the GIL while it waits for a collective to be *issued* by
+ * another thread would wait forever, with us as with any Python hook there. If finalization begins while we wait,
+ * CPython ends or parks this thread, as it would at the thread's own return to Python.
+ */
+bool rp_python_enter(const struct rp_python *python, struct rp_python_visit *visit_out);
+void rp_python_leave(const struct rp_python *python, const struct rp_python_visit *visit);
+
+/* A local variable of a frame, or NULL. New reference; no exception is left set. */
+struct rp_pyobject *rp_python_local(const struct rp_python *python, struct rp_pyobject *frame, const char *name);
+
+/*
+ * Interns the module that `spec` (rule.h) names in `frame`; RP_MODULE_UNKNOWN if it names none. Runs no code of the
+ * application; no exception is left set.
+ */
+uint32_t rp_python_module(const struct rp_python *python, struct rp_modules *modules, struct rp_pyobject *frame,
+                          const char *spec);
+
+#endif

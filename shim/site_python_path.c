@@ -1,0 +1,196 @@
+/*
+ * Reads the name of a module from a frame along a rule's paths (the grammar is in core/rule.h). Only stored values
+ * are read: locals, instance dictionaries, items of exact containers. No code of the application runs.
+ *
+ * Threads: any, inside rp_python_enter().
+ */
+#include "shim/site_python.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NAME_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
+#define NAME_BYTES 64
+#define NESTED_PATHS 4 /* of "[" path "]" */
+
+/* Where a path is being read. `at` stands behind what has been read. */
+struct reader {
+    const struct rp_python *python;
+    struct rp_pyobject *frame;
+    const char *at;
+    unsigned nested;
+};
+
+static struct rp_pyobject *path(struct reader *reader);
+
+/* An identifier into `name`; false if there is none, or it is too long. */
+static bool take_name(struct reader *reader, char name[NAME_BYTES])
+{
+    size_t length = strspn(reader->at, NAME_CHARACTERS);
+    if (length == 0 || length >= NAME_BYTES)
+        return false;
+    memcpy(name, reader->at, length);
+    name[length] = '\0';
+    reader->at += length;
+    return true;
+}
+
+/* A new reference from a borrowed one, with no exception left set. */
+static struct rp_pyobject *own(const struct rp_python *python, struct rp_pyobject *borrowed)
+{
+    if (borrowed != NULL)
+        python->Py_IncRef(borrowed);
+    python->PyErr_Clear();
+    return borrowed;
+}
+
+static void release(const struct rp_python *python, struct rp_pyobject *object)
+{
+    if (object != NULL)
+        python->Py_DecRef(object);
+}
+
+struct rp_pyobject *rp_python_local(const struct rp_python *python, struct rp_pyobject *frame, const char *name)
+{
+    if (python->PyFrame_GetVarString != NULL) {
+        struct rp_pyobject *value = python->PyFrame_GetVarString(frame, name);
+        python->PyErr_Clear();
+        return value;
+    }
+    /* Up to 3.11 this makes the frame hold a copy of its locals until it returns: ask short-lived frames only. */
+    struct rp_pyobject *locals = python->PyObject_GetAttrString(frame, "f_locals");
+    struct rp_pyobject *value = locals != NULL ? python->PyDict_GetItemString(locals, name) : NULL;
+    value = own(python, value);
+    release(python, locals);
+    return value;
+}
+
+static struct rp_pyobject *attribute(struct reader *reader, struct rp_pyobject *object)
+{
+    const struct rp_python *python = reader->python;
+    char name[NAME_BYTES];
+    if (!take_name(reader, name))
+        return NULL;
+    struct rp_pyobject *dictionary = python->PyObject_GenericGetDict(object, NULL);
+    struct rp_pyobject *value = dictionary != NULL ? python->PyDict_GetItemString(dictionary, name) : NULL;
+    value = own(python, value);
+    release(python, dictionary);
+    return value;
+}
+
+static struct rp_pyobject *item_by_number(struct reader *reader, struct rp_pyobject *object)
+{
+    const struct rp_python *python = reader->python;
+    char *end;
+    ssize_t index = strtol(reader->at, &end, 10);
+    reader->at = end;
+    struct rp_pyobject *item = python->PyTuple_GetItem(object, index);
+    if (item == NULL) {
+        python->PyErr_Clear();
+        item = python->PyList_GetItem(object, index);
+    }
+    return own(python, item);
+}
+
+/* By identity: hashing or comparing keys would run their code. */
+static struct rp_pyobject *item_by_key(struct reader *reader, struct rp_pyobject *object)
+{
+    const struct rp_python *python = reader->python;
+    struct rp_pyobject *wanted = path(reader), *key, *value;
+    ssize_t position = 0;
+    while (wanted != NULL && python->PyDict_Next(object, &position, &key, &value)) {
+        if (key != wanted)
+            continue;
+        release(python, wanted);
+        return own(python, value);
+    }
+    release(python, wanted);
+    return NULL;
+}
+
+static struct rp_pyobject *item(struct reader *reader, struct rp_pyobject *object)
+{
+    bool number = isdigit((unsigned char)*reader->at);
+    struct rp_pyobject *value = number ? item_by_number(reader, object) : item_by_key(reader, object);
+    if (value == NULL || *reader->at++ == ']')
+        return value;
+    release(reader->python, value);
+    return NULL;
+}
+
+/* The object at the end of the path at the reader, a new reference, or NULL. */
+static struct rp_pyobject *path(struct reader *reader)
+{
+    char name[NAME_BYTES];
+    if (reader->nested == NESTED_PATHS || !take_name(reader, name))
+        return NULL;
+    reader->nested++;
+    struct rp_pyobject *object = rp_python_local(reader->python, reader->frame, name);
+    while (object != NULL && (*reader->at == '.' || *reader->at == '[')) {
+        bool is_attribute = *reader->at++ == '.';
+        struct rp_pyobject *next = is_attribute ? attribute(reader, object) : item(reader, object);
+        release(reader->python, object);
+        object = next;
+    }
+    reader->nested--;
+    return object;
+}
+
+static struct rp_pyobject *path_at(const struct rp_python *python, struct rp_pyobject *frame, const char *at)
+{
+    struct reader reader = {.python = python, .frame = frame, .at = at};
+    return path(&reader);
+}
+
+/* The characters of a str, inside it; NULL for all else. */
+static const char *text_of(const struct rp_python *python, struct rp_pyobject *object, size_t *length_out)
+{
+    ssize_t length = 0;
+    const char *text = object != NULL ? python->PyUnicode_AsUTF8AndSize(object, &length) : NULL;
+    python->PyErr_Clear();
+    if (text != NULL)
+        *length_out = (size_t)length;
+    return text;
+}
+
+/* `length` without the text of `end` at the end, and without the dot before it. */
+static size_t without_end(const char *text, size_t length, const char *end, size_t end_length)
+{
+    if (end_length > length || memcmp(text + length - end_length, end, end_length) != 0)
+        return length;
+    length -= end_length;
+    return length > 0 && text[length - 1] == '.' ? length - 1 : length;
+}
+
+/* The first name of `spec`; the next one begins at `*rest_out`, NULL if there is none. */
+static uint32_t module_of_first(const struct rp_python *python, struct rp_modules *modules, struct rp_pyobject *frame,
+                                const char *spec, const char **rest_out)
+{
+    const char *rest = strstr(spec, " | "), *minus = strstr(spec, " - ");
+    bool has_end = minus != NULL && (rest == NULL || minus < rest);
+    struct rp_pyobject *name = path_at(python, frame, spec);
+    struct rp_pyobject *end = name != NULL && has_end ? path_at(python, frame, minus + strlen(" - ")) : NULL;
+    size_t length = 0, end_length = 0;
+    uint32_t module = RP_MODULE_UNKNOWN;
+    const char *text = text_of(python, name, &length), *end_text = text_of(python, end, &end_length);
+    if (text != NULL && end_text != NULL)
+        length = without_end(text, length, end_text, end_length);
+    if (text != NULL)
+        module = rp_site_intern(modules, text, length);
+    release(python, end);
+    release(python, name);
+    *rest_out = rest != NULL ? rest + strlen(" | ") : NULL;
+    return module;
+}
+
+uint32_t rp_python_module(const struct rp_python *python, struct rp_modules *modules, struct rp_pyobject *frame,
+                          const char *spec)
+{
+    if (*spec == '\'')
+        return rp_site_intern(modules, spec + 1, strcspn(spec + 1, "'"));
+    uint32_t module = RP_MODULE_UNKNOWN;
+    while (spec != NULL && module == RP_MODULE_UNKNOWN)
+        module = module_of_first(python, modules, frame, spec, &spec);
+    return module;
+}
