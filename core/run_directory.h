@@ -1,0 +1,32 @@
+/*
+ * The directory of a run: made whole, or joined, never overwritten. It holds the file `job` with the job's key.
+ *
+ * Threads: one at a time; several processes at once, also on several hosts over a shared file system.
+ */
+#ifndef RP_RUN_DIRECTORY_H
+#define RP_RUN_DIRECTORY_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "core/status.h"
+
+#define RP_RUN_PATH_MAX 4096
+
+/*
+ * Makes `path` with `job` in it, under another name and then renamed, or joins one whose `job` holds the same key.
+ * RP_EXISTS: it is another job's, or no run's. RP_IO. Both said, as the end of the recording.
+ */
+enum rp_status rp_run_directory_claim(const char *path, int32_t rank, const char *job_key);
+
+/* The reprise-* in `parent` whose `job` holds the key. RP_NOT_FOUND: none yet. Nothing is said. */
+enum rp_status rp_run_directory_find(const char *parent, const char *job_key, char path_out[RP_RUN_PATH_MAX]);
+
+/*
+ * `parent`/reprise-<YYYYMMDD>-<hhmmss>-<pid>, in universal time; with "-rank<rank>" behind if rank > 0.
+ * RP_INVALID: too long.
+ */
+enum rp_status rp_run_directory_name(const char *parent, uint64_t wall_ns, pid_t pid, int32_t rank,
+                                     char path_out[RP_RUN_PATH_MAX]);
+
+#endif
