@@ -6,6 +6,10 @@
 
 #include <stdlib.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#define HASH_FUNCTION(key, length, hash) ((hash) = (unsigned)XXH3_64bits(key, length))
 /* uthash would exit() the application when memory is out; instead a content is not remembered. */
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>

@@ -25,23 +25,23 @@ static void what_counts(void **state)
 {
     (void)state;
     static const struct {
-        enum rp_op_kind kind;
         uint64_t count;
+        enum rp_op_kind kind;
         uint16_t flags;
         bool counts;
     } table[] = {
-        {RP_OP_ALL_GATHER, 1, 0, true},
-        {RP_OP_BROADCAST, 1, RP_OP_IN_PLACE | RP_OP_IN_GROUP, true},
-        {RP_OP_ALL_GATHER, 1, RP_OP_CAPTURED, true},
-        {RP_OP_ALL_GATHER, 1, RP_OP_FINGERPRINTED, true},
-        {RP_OP_ALL_GATHER, 0, 0, false},
-        {RP_OP_ALL_GATHER, 1, RP_OP_FAILED, false},
-        {RP_OP_ALL_GATHER, 1, RP_OP_SIMULATED | RP_OP_IN_GROUP, false},
-        {RP_OP_SEND, 1, 0, false},
-        {RP_OP_RECV, 1, 0, false},
-        {RP_OP_GRAPH_LAUNCH, 1, 0, false},
-        {RP_OP_MALLOC, 1, 0, false},
-        {RP_OP_NONE, 1, 0, false},
+        {1, RP_OP_ALL_GATHER, 0, true},
+        {1, RP_OP_BROADCAST, RP_OP_IN_PLACE | RP_OP_IN_GROUP, true},
+        {1, RP_OP_ALL_GATHER, RP_OP_CAPTURED, true},
+        {1, RP_OP_ALL_GATHER, RP_OP_FINGERPRINTED, true},
+        {0, RP_OP_ALL_GATHER, 0, false},
+        {1, RP_OP_ALL_GATHER, RP_OP_FAILED, false},
+        {1, RP_OP_ALL_GATHER, RP_OP_SIMULATED | RP_OP_IN_GROUP, false},
+        {1, RP_OP_SEND, 0, false},
+        {1, RP_OP_RECV, 0, false},
+        {1, RP_OP_GRAPH_LAUNCH, 0, false},
+        {1, RP_OP_MALLOC, 0, false},
+        {1, RP_OP_NONE, 0, false},
     };
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
         struct rp_op op = op_of(table[i].kind, table[i].count, table[i].flags);
