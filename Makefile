@@ -74,6 +74,8 @@ $(BUILD)/config.mk: scripts/configure.sh $(SETUP)
 # -MMD writes each object's headers beside it, so a changed header rebuilds what includes it.
 $(BUILD)/obj/shim/%.o: CPPFLAGS += $(VENDOR) $(UNWIND_CPPFLAGS)
 $(BUILD)/obj/tests/%.o: CPPFLAGS += $(VENDOR)
+# Hooks have the vendor's declarations, which carry no visibility: the version script alone says what is exported.
+$(BUILD)/obj/shim/hook_%.o: CFLAGS += -fvisibility=default
 $(BUILD)/obj/%.o: %.c $(BUILD)/config.mk
 	@mkdir -p $(@D)
 	@echo '  CC    $<'
@@ -133,7 +135,7 @@ include $(wildcard tests/*/*.mk)
 # Under a sanitizer the library needs the sanitizer's runtime first, so it is no guest in programs of others.
 PRELOAD_TESTS := $(filter-out $(if $(SANITIZE),tests/preload/robust.bats),$(wildcard tests/preload/*.bats))
 
-programs: all $(TESTS) $(PROGRAMS)
+programs: all $(TESTS) $(FAKE) $(PROGRAMS)
 
 test: programs
 	@BUILD=$(BUILD) scripts/run_tests.sh $(TESTS) $(PRELOAD_TESTS)
