@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#define NAP_NS 50000
+#define NAP_NS 20000
 
 void mt_range_push(const struct mt_trainer *t, const char *phase, const char *module)
 {
@@ -69,12 +69,16 @@ static ncclConfig_t config_of(const struct mt_trainer *t)
     return config;
 }
 
+/* A nonblocking split returns before there is a handle; a thread of NCCL writes it (2.28: commInitRankFunc). */
 static ncclComm_t split(struct mt_trainer *t)
 {
     ncclComm_t comm = NULL;
     ncclConfig_t config = config_of(t);
+    struct timespec nap = {.tv_nsec = NAP_NS};
     ncclResult_t result = ncclCommSplit(t->comm, 0, t->rank, &comm, &config);
     settle(t->comm, result, "ncclCommSplit");
+    while (!__atomic_load_n(&comm, __ATOMIC_ACQUIRE))
+        nanosleep(&nap, NULL);
     settle(comm, t->options->nonblocking ? ncclInProgress : ncclSuccess, "ncclCommSplit");
     mt_watchdog_know(comm);
     return comm;

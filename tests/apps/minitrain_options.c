@@ -88,7 +88,7 @@ static int read_int(const struct row *row, const char *text, char end, const cha
     errno = 0;
     long value = strtol(text, &rest, 10);
     if (rest == text || *rest != end || errno || value < row->min || value > INT_MAX)
-        refuse("--%s: '%s' is no %s of at least %d", row->name, text, row->values, row->min);
+        refuse("--%s %s: '%s' is no whole number of at least %d", row->name, row->values, text, row->min);
     if (rest_out)
         *rest_out = rest + 1;
     return (int)value;
