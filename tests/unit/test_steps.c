@@ -36,6 +36,11 @@ static const struct {
     {STEP STEP EVALUATION STALE_STEP STEP EVALUATION STALE_STEP STEP, "W0 W30 O60 W65 W95 O125 W130 W160"},
     {STEP STEP EVALUATION "raaaa raaaa" STALE_STEP STEP, "W0 W30 O60 W75 W105"},
     {STEP STEP EVALUATION, "W0 W30 O60"},
+    /* evaluations behind two of three steps: the plain steps still are the cycle */
+    {STEP EVALUATION STALE_STEP EVALUATION STALE_STEP STEP EVALUATION STALE_STEP EVALUATION STALE_STEP STEP,
+     "W0 O30 W35 O65 W70 W100 O130 W135 O165 W170 W200"},
+    /* two odd steps alike are no cycle where there are many others */
+    {STEP STEP "RAAAraa1a110" STEP STEP "RAAAraa1a110" STEP STEP STEP, "W0 W30 O60 W72 W102 O132 W144 W174 W204"},
     /* a layer left out in one step, in one microbatch of a step */
     {STEP "RAAA raa1a110 raaa raa1a110" STEP STEP, "W0 O30 W54 W84"},
     {STEP FIRST "raaa raa1a110" STEP STEP, "W0 O30 W57 W87"},
