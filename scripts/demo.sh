@@ -1,0 +1,86 @@
+#!/bin/bash
+# Records three runs of minitrain on two ranks, looks at one of them and compares: twice the same program, then one
+# that skips a layer in one step. Ends with 0 only if the comparisons came out so. On two GPUs if there are two, else on
+# the stand-in runtime. The traces stay in $BUILD/demo.
+set -u
+cd "$(dirname "$0")/.." || exit
+
+build=${BUILD:-build}
+out=$build/demo
+layers=4 step=3
+skipped=layers.$((layers / 2))
+export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}
+unset RANK WORLD_SIZE LOCAL_RANK
+
+fail() {
+    echo "demo: $*" >&2
+    exit 1
+}
+
+heading() {
+    printf '\n== %s\n' "$*"
+}
+
+gpus() {
+    if command -v nvidia-smi > /dev/null; then
+        nvidia-smi -L 2> /dev/null | grep -c '^GPU '
+    else
+        find /dev -maxdepth 1 -name 'nvidia[0-9]*' | wc -l
+    fi
+}
+
+use_runtime() {
+    local toolkit
+    if [ "$(gpus)" -ge 2 ]; then
+        toolkit=$(sed -n 's/^CUDA_LIB := //p' "$build/config.mk")
+        LD_LIBRARY_PATH=$LD_LIBRARY_PATH${LD_LIBRARY_PATH:+:}$toolkit
+        echo "two GPUs"
+    else
+        LD_LIBRARY_PATH=$PWD/$build/fake${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+        echo "no two GPUs here: the stand-in runtime of tests/fake"
+    fi
+}
+
+record() {
+    local name=$1
+    shift
+    local command=("$build/reprise" run --record "$out/$name" -- "$build/minitrain" --ranks 2 --layers "$layers" --steps 6 "$@")
+    printf '\n$ %s\n' "${command[*]}"
+    "${command[@]}" || fail "the run of $name ended with exit code $?"
+}
+
+show() {
+    printf '\n$ %s\n' "$build/reprise show $*"
+    "$build/reprise" show "$@" || fail "show ended with exit code $?"
+}
+
+# Compares $2 and $3 and expects the exit code $1; $4, if given, must be in what diff prints.
+compare() {
+    local text status
+    printf '\n$ %s\n' "$build/reprise diff $2 $3"
+    text=$("$build/reprise" diff "$2" "$3")
+    status=$?
+    echo "$text"
+    [ $status = "$1" ] || fail "diff of $2 and $3 ended with exit code $status, expected $1"
+    [ -z "${4:-}" ] || grep -q -F -- "$4" <<< "$text" || fail "diff of $2 and $3 does not name $4"
+}
+
+rm -rf "$out"
+mkdir -p "$out" || exit
+
+heading "Runtime"
+use_runtime
+heading "Record: a run, the same run again, and one that skips $skipped in step $step"
+record a
+record a-again
+record b --skip-layer "$step"
+heading "One step"
+show "$out/a"
+heading "The order"
+show --order "$out/a"
+heading "Compare the two equal runs"
+compare 0 "$out/a" "$out/a-again"
+heading "Compare with the run that skips a layer"
+compare 1 "$out/a" "$out/b" "$skipped"
+
+printf '\ndemo: equal runs compare as equal, and the skipped %s was found; traces in %s\n' "$skipped" "$out"
