@@ -5,12 +5,20 @@
 
 #include <cuda_profiler_api.h>
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 
 #define DRIVER_VERSION 13000
 
 static _Thread_local cudaError_t last_error;
+
+/* The vendor's runtime is linked to no driver either and loads it by name, where preloads look for it. */
+__attribute__((constructor)) static void load_driver(void)
+{
+    if (!dlopen("libcuda.so.1", RTLD_LAZY))
+        fake_say("no libcuda.so.1 beside libcudart.so.13: %s", dlerror());
+}
 
 cudaError_t fake_report(cudaError_t error)
 {
