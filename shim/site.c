@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shim/site_python.h"
 #include "shim/site_sources.h"
 
 _Atomic bool rp_site_on;
@@ -76,20 +77,40 @@ static int take_counters(struct dl_phdr_info *info, size_t size, void *loader_ou
     return 1;
 }
 
+struct rp_site_loader rp_site_loader_now(void)
+{
+    struct rp_site_loader loader = {0};
+    dl_iterate_phdr(take_counters, &loader);
+    return loader;
+}
+
+/* Whether the native stack, which costs most, could change what the others say together. */
+static bool native_matters(const struct rp_event *said)
+{
+    return said->module == RP_MODULE_UNKNOWN || (said->phase != RP_PHASE_BACKWARD && said->phase != RP_PHASE_RECOMPUTE);
+}
+
+static struct rp_event ask(struct rp_modules *modules, void *caller)
+{
+    struct rp_site_finding native = {0}, nvtx = {0}, python = {0};
+    rp_site_from_python(modules, &python);
+    rp_site_from_nvtx(modules, &nvtx);
+    struct rp_event said = rp_site_combine(&python, &nvtx, &native);
+    if (!native_matters(&said))
+        return said;
+    rp_site_from_native(modules, caller, &native);
+    return rp_site_combine(&python, &nvtx, &native);
+}
+
 struct rp_event rp_site_here(void *caller)
 {
     struct rp_modules *modules = atomic_load_explicit(&site_modules, memory_order_acquire);
     if (modules == NULL)
         return (struct rp_event){RP_MODULE_UNKNOWN, RP_PHASE_UNKNOWN};
     int kept_errno = errno;
-    struct rp_site_loader loader = {0};
-    struct rp_site_finding native = {0}, nvtx = {0}, python = {0};
-    dl_iterate_phdr(take_counters, &loader);
-    rp_site_from_native(modules, caller, &loader, &native);
-    rp_site_from_nvtx(modules, &nvtx);
-    rp_site_from_python(modules, &loader, &python);
+    struct rp_event event = ask(modules, caller);
     errno = kept_errno;
-    return rp_site_combine(&python, &nvtx, &native);
+    return event;
 }
 
 void rp_site_nvtx_announce(void)
@@ -106,4 +127,5 @@ void rp_site_forked(void)
 {
     rp_site_cache_forked(&rp_site_addresses);
     rp_site_cache_forked(&rp_site_codes);
+    rp_python_forked();
 }

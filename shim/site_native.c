@@ -76,20 +76,20 @@ static struct rp_site_cached rules_of(void *address)
     return cached;
 }
 
-static void drop_what_was_unmapped(const struct rp_site_loader *loader)
+static void drop_what_was_unmapped(void)
 {
     static _Atomic unsigned long long seen;
-    if (atomic_exchange_explicit(&seen, loader->subs, memory_order_relaxed) != loader->subs)
+    unsigned long long subs = rp_site_loader_now().subs;
+    if (atomic_exchange_explicit(&seen, subs, memory_order_relaxed) != subs)
         rp_site_cache_clear(&rp_site_addresses);
 }
 
-void rp_site_from_native(struct rp_modules *modules, void *caller, const struct rp_site_loader *loader,
-                         struct rp_site_finding *finding)
+void rp_site_from_native(struct rp_modules *modules, void *caller, struct rp_site_finding *finding)
 {
     void *frames[FRAMES];
     int depth = backtrace_into != NULL ? backtrace_into(frames, FRAMES) : 0;
     size_t count = depth > 0 ? (size_t)depth : 0;
-    drop_what_was_unmapped(loader);
+    drop_what_was_unmapped();
     for (size_t i = first_of_application(frames, count, caller); i < count; i++) {
         i += rp_site_cache_skip(&rp_site_addresses, frames + i, count - i);
         if (i == count)

@@ -132,11 +132,10 @@ static void walk(const struct rp_python *python, struct rp_modules *modules, str
         python->Py_DecRef(frame);
 }
 
-void rp_site_from_python(struct rp_modules *modules, const struct rp_site_loader *loader,
-                         struct rp_site_finding *finding)
+void rp_site_from_python(struct rp_modules *modules, struct rp_site_finding *finding)
 {
     struct rp_python_visit visit;
-    const struct rp_python *python = rp_python(loader);
+    const struct rp_python *python = rp_python();
     if (python == NULL || !rp_python_enter(python, &visit))
         return;
     walk(python, modules, finding);

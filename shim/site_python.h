@@ -2,8 +2,8 @@
  * The part of CPython's C API that site_python*.c use, found in the running process: no header of Python, nothing
  * linked. Functions and their contracts are those of docs.python.org/3/c-api for 3.10 to 3.14; objects are opaque.
  *
- * Everything but rp_python() and rp_python_enter() is called between rp_python_enter() and rp_python_leave() only,
- * and with no lock of ours held.
+ * All but rp_python(), rp_python_forked() and rp_python_enter() is called between rp_python_enter() and
+ * rp_python_leave() only, and with no lock of ours held.
  */
 #ifndef RP_SITE_PYTHON_H
 #define RP_SITE_PYTHON_H
@@ -54,8 +54,10 @@ struct rp_python {
 #undef X
 };
 
-/* The API of this process, or NULL: no Python so far. `adds` of the loader tells when to search anew. */
-const struct rp_python *rp_python(const struct rp_site_loader *loader);
+/* The API of this process, or NULL: no Python so far. Searched anew when a library was loaded. */
+const struct rp_python *rp_python(void);
+
+void rp_python_forked(void);
 
 /* What enter has to give back. */
 struct rp_python_visit {

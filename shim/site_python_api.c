@@ -1,18 +1,17 @@
 /*
  * Finds Python in the process, and goes in and out of it (site_python.h).
  *
- * Invariant: `api` is written once, before `found` says so (release; the reader's acquire is in rp_python()).
- * Threads: any; one of them searches, others meanwhile see no Python.
+ * Invariant: `api` is written once, under the lock and before `found` is set; nothing is called under the lock.
+ * Threads: any.
  */
 #include "shim/site_python.h"
 
 #include <dlfcn.h>
 #include <string.h>
 
-enum search { UNKNOWN, SEARCHING, FOUND };
-
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rp_python api;
-static _Atomic enum search found;
+static _Atomic bool found; /* released after `api` was written, acquired before it is read */
 
 static bool has_all(const struct rp_python *python)
 {
@@ -30,38 +29,49 @@ static void resolve(const char *name, void *function_out)
     memcpy(function_out, &address, sizeof(address));
 }
 
-static bool search(void)
+static bool search(struct rp_python *python)
 {
-    resolve("Py_IsInitialized", &api.Py_IsInitialized);
-    if (api.Py_IsInitialized == NULL)
+    resolve("Py_IsInitialized", &python->Py_IsInitialized);
+    if (python->Py_IsInitialized == NULL)
         return false;
-#define X(result, name, parameters) resolve(#name, &api.name);
+#define X(result, name, parameters) resolve(#name, &python->name);
     RP_PYTHON_REQUIRED(X)
     RP_PYTHON_OPTIONAL(X)
 #undef X
-    return has_all(&api);
+    return has_all(python);
 }
 
-static const struct rp_python *search_anew(const struct rp_site_loader *loader)
+/* Several threads may have searched at once, and found the same. */
+static void publish(const struct rp_python *python)
 {
-    static _Atomic unsigned long long searched_at; /* adds + 1 of the last search; relaxed: only saves work */
-    enum search unknown = UNKNOWN;
-    if (atomic_load_explicit(&searched_at, memory_order_relaxed) == loader->adds + 1)
-        return NULL;
-    if (!atomic_compare_exchange_strong_explicit(&found, &unknown, SEARCHING, memory_order_acquire,
-                                                 memory_order_relaxed))
-        return NULL;
-    bool success = search();
-    atomic_store_explicit(&searched_at, loader->adds + 1, memory_order_relaxed);
-    atomic_store_explicit(&found, success ? FOUND : UNKNOWN, memory_order_release);
-    return success ? &api : NULL;
+    pthread_mutex_lock(&lock);
+    if (!atomic_load_explicit(&found, memory_order_relaxed)) {
+        api = *python;
+        atomic_store_explicit(&found, true, memory_order_release);
+    }
+    pthread_mutex_unlock(&lock);
 }
 
-const struct rp_python *rp_python(const struct rp_site_loader *loader)
+const struct rp_python *rp_python(void)
 {
-    if (atomic_load_explicit(&found, memory_order_acquire) == FOUND)
+    static _Atomic unsigned long long searched_at; /* adds + 1 of a search in vain; relaxed: it only saves work */
+    struct rp_python python = {0};
+    if (atomic_load_explicit(&found, memory_order_acquire))
         return &api;
-    return search_anew(loader);
+    unsigned long long now = rp_site_loader_now().adds + 1;
+    if (atomic_load_explicit(&searched_at, memory_order_relaxed) == now)
+        return NULL;
+    if (!search(&python)) {
+        atomic_store_explicit(&searched_at, now, memory_order_relaxed);
+        return NULL;
+    }
+    publish(&python);
+    return &api;
+}
+
+void rp_python_forked(void)
+{
+    pthread_mutex_init(&lock, NULL);
 }
 
 static bool finalizing(const struct rp_python *python)

@@ -21,17 +21,16 @@ struct rp_site_finding {
     enum rp_phase forward_in_backward; /* of the rule that said the phase (rule.h) */
 };
 
-/* How often the loader has mapped and unmapped a library: tells when a cached address or a failed search is stale. */
+/* Each fills `finding`, which is all zero, with what its source says. `caller`: see rp_site_here(). */
+void rp_site_from_native(struct rp_modules *modules, void *caller, struct rp_site_finding *finding);
+void rp_site_from_python(struct rp_modules *modules, struct rp_site_finding *finding);
+void rp_site_from_nvtx(struct rp_modules *modules, struct rp_site_finding *finding);
+
+/* How often the loader has mapped and unmapped a library: tells when a cached address or a search in vain is stale. */
 struct rp_site_loader {
     unsigned long long adds, subs;
 };
-
-/* Each fills `finding`, which is all zero, with what its source says. */
-void rp_site_from_native(struct rp_modules *modules, void *caller, const struct rp_site_loader *loader,
-                         struct rp_site_finding *finding);
-void rp_site_from_python(struct rp_modules *modules, const struct rp_site_loader *loader,
-                         struct rp_site_finding *finding);
-void rp_site_from_nvtx(struct rp_modules *modules, struct rp_site_finding *finding);
+struct rp_site_loader rp_site_loader_now(void);
 
 /* Finds the unwinder. From rp_site_start(). */
 void rp_site_native_start(void);
