@@ -48,9 +48,10 @@ static bool launches_differ(const struct ranks *ranks, size_t i, size_t j)
     return left->launches != right->launches || left->launch_digest != right->launch_digest;
 }
 
-static bool both_fingerprinted(const struct rp_trace_op *left, const struct rp_trace_op *right)
+/* Both have fingerprints, and of the same kind of bytes. */
+static bool bytes_comparable(const struct rp_trace_op *left, const struct rp_trace_op *right)
 {
-    return left->has_fingerprint && right->has_fingerprint;
+    return left->has_fingerprint && right->has_fingerprint && rp_op_signature(&left->op) == rp_op_signature(&right->op);
 }
 
 /* The classes of the pair of left op i and right op j. */
@@ -67,8 +68,7 @@ static unsigned classify(const struct ranks *ranks, size_t i, size_t j)
         classes |= RP_DIFF_BIT(RP_DIFF_REDUCTION);
     if (a->root != b->root)
         classes |= RP_DIFF_BIT(RP_DIFF_ROOT);
-    if (classes == 0 && both_fingerprinted(left, right) &&
-        memcmp(left->fingerprint, right->fingerprint, sizeof(left->fingerprint)) != 0)
+    if (bytes_comparable(left, right) && memcmp(left->fingerprint, right->fingerprint, sizeof(left->fingerprint)) != 0)
         classes |= RP_DIFF_BIT(RP_DIFF_BYTES);
     if (renamed(ranks, a, b))
         classes |= RP_DIFF_BIT(RP_DIFF_RENAMED);
@@ -167,7 +167,7 @@ static struct extent compare_left(struct rp_diff *diff, const struct ranks *rank
         extent.last_paired = i + 1;
         diff->fingerprints_left += left->has_fingerprint;
         diff->fingerprints_right += right->has_fingerprint;
-        diff->fingerprints += both_fingerprinted(left, right);
+        diff->fingerprints += bytes_comparable(left, right);
         count(diff, ranks, classify(ranks, i, j), place, i, j);
     }
     return extent;

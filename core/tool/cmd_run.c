@@ -1,0 +1,91 @@
+/*
+ * reprise run: becomes the given command, with the library preloaded and recording on. The command gets this
+ * process: its exit code, signals and terminal are untouched.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/tool/library.h"
+#include "core/tool/tool.h"
+
+struct arguments {
+    const char *directory;
+    const char *library;
+    char **command;
+};
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+    struct arguments *arguments = state->input;
+    switch (key) {
+    case 'r':
+        if (argument[0] == '\0')
+            argp_error(state, "--record wants a directory");
+        arguments->directory = argument;
+        return 0;
+    case 'l':
+        arguments->library = argument;
+        return 0;
+    case ARGP_KEY_ARG: /* the rest belongs to the command */
+        arguments->command = &state->argv[state->next - 1];
+        state->next = state->argc;
+        return 0;
+    case ARGP_KEY_END:
+        if (arguments->command == NULL)
+            argp_error(state, "no command given");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* Ranks may start in other directories than this one. Returns 0, or -1 with errno. */
+static int set_directory(const char *directory)
+{
+    char here[PATH_MAX], absolute[2 * PATH_MAX];
+    if (directory[0] == '/')
+        return setenv("REPRISE_TRACE", directory, 1);
+    if (getcwd(here, sizeof(here)) == NULL)
+        return -1;
+    snprintf(absolute, sizeof(absolute), "%s/%s", strcmp(here, "/") == 0 ? "" : here, directory);
+    return setenv("REPRISE_TRACE", absolute, 1);
+}
+
+static int set_environment(const struct arguments *arguments, const char *library)
+{
+    char *preload = rp_library_preload(library, getenv("LD_PRELOAD"));
+    int result = preload == NULL ? -1 : setenv("LD_PRELOAD", preload, 1);
+    if (result == 0)
+        result = setenv("REPRISE_MODE", "record", 1);
+    if (result == 0 && arguments->directory != NULL)
+        result = set_directory(arguments->directory);
+    if (result != 0)
+        rp_tool_error("run", "%s", strerror(errno));
+    free(preload);
+    return result;
+}
+
+int rp_cmd_run(int argc, char **argv)
+{
+    static const struct argp_option options[] = {
+        {"record", 'r', "DIR", 0, "Write the trace to DIR, which must not exist yet (default: reprise-<time>-<pid>)",
+         0},
+        {"lib", 'l', "FILE", 0, "Load this libreprise.so instead of the one that belongs to this command", 0},
+        {0},
+    };
+    static const struct argp argp = {options, parse, "COMMAND...", "Runs COMMAND with Reprise loaded and records it.",
+                                     NULL,    NULL,  NULL};
+    struct arguments arguments = {0};
+    char library[PATH_MAX];
+    rp_tool_parse(&argp, "run", ARGP_IN_ORDER, argc, argv, &arguments);
+    if (rp_library_find("run", arguments.library, library) != RP_OK || set_environment(&arguments, library) != 0)
+        return RP_EXIT_ERROR;
+    execvp(arguments.command[0], arguments.command);
+    int code = errno == ENOENT ? RP_EXIT_NO_COMMAND : RP_EXIT_CANNOT_RUN;
+    rp_tool_error("run", "%s: %s", arguments.command[0], strerror(errno));
+    return code;
+}

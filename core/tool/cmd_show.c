@@ -1,0 +1,212 @@
+/* reprise show: what a recorded run did, one line an op, with module and phase. */
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/tool/order_view.h"
+#include "core/tool/rows.h"
+#include "core/tool/summary.h"
+#include "core/tool/timeline.h"
+#include "core/tool/tool.h"
+
+#define UNCUT_SHOWN 200 /* ops that are shown of a run in which no step was found */
+
+enum view { VIEW_OPS, VIEW_ORDER, VIEW_MODULES, VIEW_CSV };
+
+enum { STEP_REPRESENTATIVE = -1, STEP_ALL = -2, RANK_FIRST = -1 };
+
+struct arguments {
+    const char *path;
+    int32_t rank;
+    int32_t step;
+    enum view view;
+    bool all_ops;
+};
+
+/* ---------------------------------------------------------------- arguments */
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+    struct arguments *arguments = state->input;
+    switch (key) {
+    case 'r':
+        arguments->rank = rp_tool_number(state, "--rank", argument);
+        return 0;
+    case 's':
+        arguments->step = strcmp(argument, "all") == 0 ? STEP_ALL : rp_tool_number(state, "--step", argument);
+        return 0;
+    case 'a':
+        arguments->all_ops = true;
+        return 0;
+    case 'o':
+        arguments->view = VIEW_ORDER;
+        return 0;
+    case 'm':
+        arguments->view = VIEW_MODULES;
+        return 0;
+    case 'c':
+        arguments->view = VIEW_CSV;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (arguments->path != NULL)
+            argp_error(state, "takes one trace");
+        arguments->path = argument;
+        return 0;
+    case ARGP_KEY_END:
+        if (arguments->path == NULL)
+            argp_error(state, "no trace given");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static void parse_arguments(int argc, char **argv, struct arguments *arguments)
+{
+    static const struct argp_option options[] = {
+        {"rank", 'r', "N", 0, "Show rank N (default: the lowest)", 0},
+        {"step", 's', "K|all", 0, "Show step K, or all (default: the second-last whole one)", 0},
+        {"all-ops", 'a', NULL, 0, "Show allocations too", 0},
+        {"order", 'o', NULL, 0, "Only the order: modules per phase, in sequence", 0},
+        {"modules", 'm', NULL, 0, "Only ops, bytes and launches per module and phase", 0},
+        {"csv", 'c', NULL, 0, "Only the ops, as comma-separated values with every field", 0},
+        {0},
+    };
+    static const struct argp argp = {
+        options, parse, "DIR|FILE", "Prints a recorded run: what it is, the ops of one step, and their order.",
+        NULL,    NULL,  NULL};
+    *arguments = (struct arguments){.rank = RANK_FIRST, .step = STEP_REPRESENTATIVE};
+    rp_tool_parse(&argp, "show", 0, argc, argv, arguments);
+}
+
+/* ---------------------------------------------------------------- what is shown */
+
+struct range { /* ops [from, to) */
+    size_t from, to;
+};
+
+static bool is_shown(const struct arguments *arguments, const struct rp_op *op)
+{
+    return arguments->all_ops || (op->kind != RP_OP_MALLOC && op->kind != RP_OP_FREE);
+}
+
+/* The ops that were asked for; a heading for them in `title_out`. */
+static enum rp_status choose_range(const struct arguments *arguments, const struct rp_timeline *timeline,
+                                   struct range *range_out, char *title_out, size_t title_size)
+{
+    *range_out = (struct range){0, timeline->op_count};
+    if (arguments->step == STEP_ALL || timeline->count == 0) {
+        snprintf(title_out, title_size, "all steps");
+        return RP_OK;
+    }
+    if (arguments->step == STEP_REPRESENTATIVE && timeline->whole == 0) {
+        snprintf(title_out, title_size, "no repeating step found");
+        if (timeline->op_count > UNCUT_SHOWN) {
+            range_out->to = UNCUT_SHOWN;
+            snprintf(title_out, title_size, "no repeating step found; the first %d ops (--step all shows all)",
+                     UNCUT_SHOWN);
+        }
+        return RP_OK;
+    }
+    size_t step = arguments->step >= 0 ? (size_t)arguments->step : rp_timeline_representative(timeline);
+    if (step >= timeline->count) {
+        rp_tool_error("show", "there is no step %zu; the trace has steps 0 to %zu", step, timeline->count - 1);
+        return RP_NOT_FOUND;
+    }
+    *range_out = (struct range){timeline->steps[step].first, rp_timeline_end(timeline, step)};
+    snprintf(title_out, title_size, "step %zu%s", step,
+             timeline->steps[step].kind == RP_STEP_WHOLE ? "" : " (not a whole step)");
+    return RP_OK;
+}
+
+static void print_ops(const struct arguments *arguments, const struct rp_trace *trace, struct range range)
+{
+    struct rp_rows rows = {0};
+    for (size_t i = range.from; i < range.to; i++) {
+        if (is_shown(arguments, &trace->ops[i].op))
+            rp_rows_measure(&rows, trace, &trace->ops[i]);
+    }
+    rp_rows_head(&rows, stdout, "");
+    for (size_t i = range.from; i < range.to; i++) {
+        if (is_shown(arguments, &trace->ops[i].op))
+            rp_rows_print(&rows, stdout, "", trace, &trace->ops[i]);
+    }
+}
+
+static void print_csv(const struct arguments *arguments, const struct rp_trace *trace,
+                      const struct rp_timeline *timeline, struct range range)
+{
+    rp_rows_csv_head(stdout);
+    for (size_t i = range.from; i < range.to; i++) {
+        if (is_shown(arguments, &trace->ops[i].op))
+            rp_rows_csv(stdout, trace, i, rp_timeline_step_of(timeline, i));
+    }
+}
+
+static enum rp_status print_view(const struct arguments *arguments, const struct rp_trace *trace, struct range range,
+                                 const char *title)
+{
+    if (range.from == range.to) {
+        printf("\n%s: no ops\n", title);
+        return RP_OK;
+    }
+    printf("\n%s, ops %zu to %zu\n", title, range.from, range.to - 1);
+    if (arguments->view == VIEW_MODULES)
+        return rp_order_view_modules(stdout, trace, range.from, range.to);
+    if (arguments->view == VIEW_OPS) {
+        print_ops(arguments, trace, range);
+        printf("\norder of %s\n", title);
+    }
+    rp_order_view_print(stdout, trace, range.from, range.to);
+    return RP_OK;
+}
+
+static enum rp_status show_rank(const struct arguments *arguments, const struct rp_trace_run *run,
+                                const struct rp_trace *trace)
+{
+    struct rp_timeline timeline;
+    struct range range;
+    char title[100];
+    enum rp_status status = rp_timeline_create(trace, &timeline);
+    if (status != RP_OK) {
+        rp_tool_failed("show", status);
+        return status;
+    }
+    status = choose_range(arguments, &timeline, &range, title, sizeof(title));
+    if (status == RP_OK && arguments->view == VIEW_CSV) {
+        print_csv(arguments, trace, &timeline, range);
+    } else if (status == RP_OK) {
+        rp_summary_run(stdout, arguments->path, run);
+        rp_summary_rank(stdout, trace, &timeline);
+        status = print_view(arguments, trace, range, title);
+    }
+    rp_timeline_free(&timeline);
+    return status;
+}
+
+static const struct rp_trace *find_rank(const struct rp_trace_run *run, int32_t rank)
+{
+    for (size_t i = 0; i < run->count; i++) {
+        if (rank == RANK_FIRST || run->ranks[i]->identity.rank == rank)
+            return run->ranks[i];
+    }
+    return NULL;
+}
+
+int rp_cmd_show(int argc, char **argv)
+{
+    struct arguments arguments;
+    struct rp_trace_run run;
+    parse_arguments(argc, argv, &arguments);
+    if (rp_trace_run_read(arguments.path, &run) != RP_OK)
+        return RP_EXIT_ERROR;
+    int code = RP_EXIT_ERROR;
+    const struct rp_trace *trace = find_rank(&run, arguments.rank);
+    if (trace == NULL)
+        rp_tool_error("show", "%s: has no rank %" PRId32, arguments.path, arguments.rank);
+    else if (show_rank(&arguments, &run, trace) == RP_OK)
+        code = RP_EXIT_OK;
+    rp_trace_run_free(&run);
+    return code;
+}

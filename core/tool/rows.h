@@ -1,0 +1,31 @@
+/* Ops as lines: aligned text for people, CSV with everything for programs. */
+#ifndef RP_TOOL_ROWS_H
+#define RP_TOOL_ROWS_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "core/tool/timeline.h"
+#include "core/trace.h"
+
+/* Widths of the columns of text, grown by rp_rows_measure(). Zero-initialised. */
+struct rp_rows {
+    int position, module, phase, op, comm, launches;
+};
+
+/* Makes room for the op. */
+void rp_rows_measure(struct rp_rows *rows, const struct rp_trace *trace, const struct rp_trace_op *op);
+
+/* Prints the names of the columns, or an op. `indent` goes before them. */
+void rp_rows_head(const struct rp_rows *rows, FILE *out, const char *indent);
+void rp_rows_print(const struct rp_rows *rows, FILE *out, const char *indent, const struct rp_trace *trace,
+                   const struct rp_trace_op *op);
+
+/* One line of CSV (RFC 4180, but lines end in a newline alone). Times are ns from the trace's start. */
+void rp_rows_csv_head(FILE *out);
+void rp_rows_csv(FILE *out, const struct rp_trace *trace, size_t index, size_t step);
+
+/* "layers.0 forward", or the one of both that is known, or "an unnamed op". */
+char *rp_rows_event(const struct rp_trace *trace, const struct rp_op *op, char *text, size_t size);
+
+#endif

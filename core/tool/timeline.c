@@ -1,0 +1,160 @@
+#include "core/tool/timeline.h"
+
+#include <stdlib.h>
+
+#include "core/fresh.h"
+
+#define FRESH_WINDOW_MAX ((size_t)1 << 16) /* ops; far above two cycles of anything known */
+
+/* ---------------------------------------------------------------- the lane */
+
+/* The communicator whose lane has the most gathers, of equals the first; RP_NO_COMM if no op is on a lane. */
+static enum rp_status busiest_lane(const struct rp_trace *trace, uint32_t *comm_out)
+{
+    size_t *gathers = calloc(trace->comm_count + 1, sizeof(*gathers));
+    if (gathers == NULL)
+        return RP_NO_MEMORY;
+    uint32_t best = RP_NO_COMM;
+    size_t best_count = 0;
+    for (size_t i = 0; i < trace->op_count; i++) {
+        const struct rp_op *op = &trace->ops[i].op;
+        const struct rp_trace_comm *comm = rp_trace_find_comm(trace, op->comm);
+        if (comm != NULL && op->position != RP_NO_POSITION)
+            gathers[comm - trace->comms] += op->kind == RP_OP_ALL_GATHER ? trace->op_count + 1 : 1;
+    }
+    for (size_t i = 0; i < trace->comm_count; i++) {
+        if (gathers[i] > best_count) {
+            best_count = gathers[i];
+            best = trace->comms[i].number;
+        }
+    }
+    free(gathers);
+    *comm_out = best;
+    return RP_OK;
+}
+
+struct lane {
+    struct rp_cycle_item *items;
+    size_t *index; /* of each item in trace->ops */
+    size_t count;
+};
+
+static void lane_free(struct lane *lane)
+{
+    free(lane->items);
+    free(lane->index);
+}
+
+static void lane_fill(struct lane *lane, const struct rp_trace *trace, uint32_t comm, struct rp_freshness *freshness)
+{
+    for (size_t i = 0; i < trace->op_count; i++) {
+        const struct rp_trace_op *op = &trace->ops[i];
+        if (op->op.comm != comm || op->op.position == RP_NO_POSITION)
+            continue;
+        bool fresh = rp_freshness_see(freshness, &op->op, op->has_fingerprint ? op->fingerprint : NULL);
+        lane->items[lane->count] = rp_cycle_item(&op->op, fresh);
+        lane->index[lane->count++] = i;
+    }
+}
+
+static enum rp_status lane_create(const struct rp_trace *trace, uint32_t comm, struct lane *lane_out)
+{
+    struct rp_freshness *freshness;
+    size_t window = trace->op_count < FRESH_WINDOW_MAX ? trace->op_count + 1 : FRESH_WINDOW_MAX;
+    enum rp_status status = rp_freshness_create(window, &freshness);
+    if (status != RP_OK)
+        return status;
+    struct lane lane = {.items = malloc((trace->op_count + 1) * sizeof(*lane.items)),
+                        .index = malloc((trace->op_count + 1) * sizeof(*lane.index))};
+    status = lane.items == NULL || lane.index == NULL ? RP_NO_MEMORY : RP_OK;
+    if (status == RP_OK) {
+        lane_fill(&lane, trace, comm, freshness);
+        *lane_out = lane;
+    } else {
+        lane_free(&lane);
+    }
+    rp_freshness_destroy(freshness);
+    return status;
+}
+
+/* ---------------------------------------------------------------- the steps */
+
+/* One step that is no cycle: what there is when no lane can be cut. */
+static enum rp_status cut_nothing(size_t op_count, struct rp_step **steps_out, size_t *count_out)
+{
+    struct rp_step *step = malloc(sizeof(*step));
+    if (step == NULL)
+        return RP_NO_MEMORY;
+    *step = (struct rp_step){.first = 0, .kind = RP_STEP_OTHER};
+    *steps_out = step;
+    *count_out = op_count > 0;
+    return RP_OK;
+}
+
+static enum rp_status cut_lane(const struct rp_trace *trace, uint32_t comm, struct rp_step **steps_out,
+                               size_t *count_out)
+{
+    struct lane lane;
+    enum rp_status status = lane_create(trace, comm, &lane);
+    if (status != RP_OK)
+        return status;
+    status = rp_steps_cut(lane.items, lane.count, steps_out, count_out);
+    for (size_t i = 1; status == RP_OK && i < *count_out; i++)
+        (*steps_out)[i].first = lane.index[(*steps_out)[i].first];
+    lane_free(&lane);
+    return status;
+}
+
+enum rp_status rp_timeline_create(const struct rp_trace *trace, struct rp_timeline *timeline_out)
+{
+    uint32_t comm;
+    struct rp_timeline timeline = {.op_count = trace->op_count};
+    enum rp_status status = busiest_lane(trace, &comm);
+    if (status != RP_OK)
+        return status;
+    if (comm == RP_NO_COMM)
+        status = cut_nothing(trace->op_count, &timeline.steps, &timeline.count);
+    else
+        status = cut_lane(trace, comm, &timeline.steps, &timeline.count);
+    if (status != RP_OK)
+        return status;
+    for (size_t i = 0; i < timeline.count; i++)
+        timeline.whole += timeline.steps[i].kind == RP_STEP_WHOLE;
+    *timeline_out = timeline;
+    return RP_OK;
+}
+
+void rp_timeline_free(struct rp_timeline *timeline)
+{
+    free(timeline->steps);
+    *timeline = (struct rp_timeline){0};
+}
+
+size_t rp_timeline_step_of(const struct rp_timeline *timeline, size_t index)
+{
+    size_t low = 0, high = timeline->count; /* the step lies in [low, high) */
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        if (timeline->steps[middle].first <= index)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+size_t rp_timeline_end(const struct rp_timeline *timeline, size_t step)
+{
+    return step + 1 < timeline->count ? timeline->steps[step + 1].first : timeline->op_count;
+}
+
+size_t rp_timeline_representative(const struct rp_timeline *timeline)
+{
+    size_t passed = 0;
+    size_t wanted = timeline->whole < 2 ? 1 : 2;
+    for (size_t i = timeline->count; i-- > 0;) {
+        if (timeline->steps[i].kind == RP_STEP_WHOLE && ++passed == wanted)
+            return i;
+    }
+    return timeline->count > 0 ? timeline->count - 1 : 0;
+}

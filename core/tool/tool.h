@@ -1,0 +1,50 @@
+/*
+ * What the commands of `reprise` share. A command parses its arguments with argp, prints its result to standard
+ * output and what went wrong as one line "reprise show: ..." to standard error, and returns an exit code.
+ *
+ * Threads: the command line has one.
+ */
+#ifndef RP_TOOL_H
+#define RP_TOOL_H
+
+#include <argp.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/status.h"
+
+/* X(name, arguments, summary): every command is a function rp_cmd_<name>() in cmd_<name>.c */
+#define RP_COMMANDS(X)                                                                          \
+    X(run, "[--record DIR] [--] COMMAND...", "run a command with Reprise loaded and record it") \
+    X(show, "DIR|FILE", "print the ops of a recorded run, step by step, with module and phase") \
+    X(diff, "A B", "compare two recorded runs and name the first difference")                   \
+    X(help, "[--markdown]", "print the commands and the REPRISE_* variables")
+
+#define X(name, arguments, summary) int rp_cmd_##name(int argc, char **argv);
+RP_COMMANDS(X)
+#undef X
+
+enum rp_exit {
+    RP_EXIT_OK = 0,
+    RP_EXIT_DIFFERENT = 1, /* diff: the runs are not the same */
+    RP_EXIT_ERROR = 2,
+    RP_EXIT_CANNOT_RUN = 126, /* run: as a shell says it */
+    RP_EXIT_NO_COMMAND = 127,
+};
+
+/* Prints "reprise <command>: ..." to standard error. */
+void rp_tool_error(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Says that reading or comparing failed, where the one who found out has not said so. Returns RP_EXIT_ERROR. */
+int rp_tool_failed(const char *command, enum rp_status status);
+
+/* argp_parse() with messages that begin "reprise <command>"; a wrong argument ends the process with RP_EXIT_ERROR. */
+void rp_tool_parse(const struct argp *argp, const char *command, unsigned flags, int argc, char **argv, void *input);
+
+/* The number, at least 0, that `text` is; a wrong one ends the process as other wrong arguments do. */
+int32_t rp_tool_number(struct argp_state *state, const char *option, const char *text);
+
+/* Copies text of a trace with unprintable bytes as \xNN, cut to `size` (terminated). Returns `out`. */
+char *rp_tool_safe(const char *text, char *out, size_t size);
+
+#endif

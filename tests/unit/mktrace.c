@@ -1,0 +1,248 @@
+/*
+ * Writes the trace of a run that never was: `mktrace DIR [name=number]...`. Several ranks train a model of equal
+ * layers (gather in forward and backward, reduce-scatter in backward), with a gradient norm on a second
+ * communicator, a message to the next rank and an allocation in each step. Times, addresses and contents are made
+ * up but always the same.
+ *
+ *   ranks=2 steps=6 layers=3   the size of it
+ *   at=3 only=-1               the step from which a change below holds, and its one rank (-1: all)
+ *   skip, resize, retype, rename, bytes, launches = number of the layer that is changed so (-1: none)
+ *   fingerprints=1 finish=1 lost=0   whether ops have fingerprints; the file is completed; launches lost
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "core/trace.h"
+
+/* X(name, default) */
+#define SETTINGS(X)    \
+    X(ranks, 2)        \
+    X(steps, 6)        \
+    X(layers, 3)       \
+    X(at, 3)           \
+    X(only, -1)        \
+    X(skip, -1)        \
+    X(resize, -1)      \
+    X(retype, -1)      \
+    X(rename, -1)      \
+    X(bytes, -1)       \
+    X(launches, -1)    \
+    X(fingerprints, 1) \
+    X(finish, 1)       \
+    X(lost, 0)
+
+static struct {
+#define X(name, value) int name;
+    SETTINGS(X)
+#undef X
+} set = {
+#define X(name, value) .name = value,
+    SETTINGS(X)
+#undef X
+};
+
+enum { WORLD, NORM, NORM_MODULE = 1, LAYER_MODULE = 2 };
+
+struct maker {
+    struct rp_trace_writer *writer;
+    int rank;
+    int step;
+    uint64_t now;
+    uint64_t position[2];
+};
+
+static void must(enum rp_status status, const char *what)
+{
+    if (status == RP_OK)
+        return;
+    fprintf(stderr, "mktrace: %s: %s\n", what, rp_status_text(status));
+    exit(1);
+}
+
+static uint64_t hash(uint64_t a, uint64_t b, uint64_t c)
+{
+    uint64_t words[3] = {a, b, c};
+    return XXH3_64bits(words, sizeof(words));
+}
+
+/* True if the change of that layer holds here. */
+static bool is_changed(const struct maker *maker, int changed_layer, int layer)
+{
+    return changed_layer >= 0 && layer == changed_layer && maker->step >= set.at &&
+           (set.only < 0 || set.only == maker->rank);
+}
+
+static struct rp_op make_op(struct maker *maker, enum rp_op_kind kind, uint64_t count, uint32_t module,
+                            enum rp_phase phase)
+{
+    maker->now += 1000;
+    return (struct rp_op){.kind = (uint8_t)kind,
+                          .dtype = RP_DTYPE_BFLOAT16,
+                          .redop = RP_REDOP_NONE,
+                          .phase = (uint8_t)phase,
+                          .root = -1,
+                          .comm = RP_NO_COMM,
+                          .position = RP_NO_POSITION,
+                          .begin = maker->now,
+                          .end = maker->now + 400,
+                          .count = count,
+                          .stream = 0x5500,
+                          .module = module};
+}
+
+static void put(struct maker *maker, const struct rp_op *op, uint64_t launches, uint64_t content)
+{
+    must(rp_trace_put_op(maker->writer, 0, op), "op");
+    must(rp_trace_put_launches(maker->writer, 0, op->begin, launches, hash(launches, op->module, op->phase)),
+         "launches");
+    uint64_t fingerprint[2] = {content, ~content};
+    if (op->flags & RP_OP_FINGERPRINTED)
+        must(rp_trace_put_fingerprint(maker->writer, op->comm, op->position, fingerprint), "fingerprint");
+}
+
+/* A collective of a layer; `content` tells what its bytes hang on. */
+static void put_layer(struct maker *maker, enum rp_op_kind kind, int layer, enum rp_phase phase, uint64_t content)
+{
+    if (is_changed(maker, set.skip, layer))
+        return;
+    uint32_t module =
+        LAYER_MODULE + (uint32_t)layer + (is_changed(maker, set.rename, layer) ? (uint32_t)set.layers : 0);
+    struct rp_op op = make_op(maker, kind, 1 << 20, module, phase);
+    op.comm = WORLD;
+    op.position = maker->position[WORLD]++;
+    op.flags = RP_OP_IN_PLACE | (set.fingerprints ? RP_OP_FINGERPRINTED : 0);
+    if (kind == RP_OP_REDUCE_SCATTER) {
+        op.redop = RP_REDOP_AVG;
+        op.dtype = RP_DTYPE_FLOAT32;
+    }
+    if (is_changed(maker, set.resize, layer))
+        op.count *= 2;
+    if (is_changed(maker, set.retype, layer))
+        op.dtype = RP_DTYPE_FLOAT16;
+    if (is_changed(maker, set.bytes, layer))
+        content = ~content;
+    put(maker, &op, is_changed(maker, set.launches, layer) ? 8 : 7, content);
+}
+
+static void put_beside(struct maker *maker)
+{
+    struct rp_op allocation = make_op(maker, RP_OP_MALLOC, 4096, RP_MODULE_UNKNOWN, RP_PHASE_UNKNOWN);
+    allocation.dtype = RP_DTYPE_UINT8;
+    put(maker, &allocation, 0, 0);
+    struct rp_op send = make_op(maker, RP_OP_SEND, 512, RP_MODULE_UNKNOWN, RP_PHASE_OTHER);
+    send.comm = WORLD;
+    send.root = (maker->rank + 1) % set.ranks;
+    put(maker, &send, 0, 0);
+    struct rp_op norm = make_op(maker, RP_OP_ALL_REDUCE, 1, NORM_MODULE, RP_PHASE_OPTIMIZER);
+    norm.dtype = RP_DTYPE_FLOAT32;
+    norm.redop = RP_REDOP_SUM;
+    norm.comm = NORM;
+    norm.position = maker->position[NORM]++;
+    norm.flags = set.fingerprints ? RP_OP_FINGERPRINTED : 0;
+    put(maker, &norm, 2, hash((uint64_t)maker->step, 77, 0));
+}
+
+/* Weights are new in every step, and the same in its forward and backward. */
+static void put_step(struct maker *maker)
+{
+    uint64_t generation = (uint64_t)maker->step, rank = (uint64_t)maker->rank;
+    for (int layer = 0; layer < set.layers; layer++)
+        put_layer(maker, RP_OP_ALL_GATHER, layer, RP_PHASE_FORWARD, hash(generation, (uint64_t)layer, rank));
+    for (int layer = set.layers - 1; layer >= 0; layer--) {
+        put_layer(maker, RP_OP_ALL_GATHER, layer, RP_PHASE_BACKWARD, hash(generation, (uint64_t)layer, rank));
+        put_layer(maker, RP_OP_REDUCE_SCATTER, layer, RP_PHASE_BACKWARD, hash(generation, 100 + (uint64_t)layer, rank));
+    }
+    put_beside(maker);
+    must(rp_trace_flush(maker->writer), "flush");
+}
+
+static void put_names(struct maker *maker)
+{
+    char name[32];
+    must(rp_trace_put_module(maker->writer, NORM_MODULE, "norm"), "module");
+    for (int i = 0; i < 2 * set.layers; i++) {
+        snprintf(name, sizeof(name), i < set.layers ? "layers.%d" : "blocks.%d", i % set.layers);
+        must(rp_trace_put_module(maker->writer, LAYER_MODULE + (uint32_t)i, name), "module");
+    }
+    struct rp_trace_comm comm = {.number = WORLD,
+                                 .nranks = set.ranks,
+                                 .rank = maker->rank,
+                                 .parent = RP_NO_COMM,
+                                 .key = 1,
+                                 .made = maker->now,
+                                 .origin = RP_COMM_INIT,
+                                 .name = "world"};
+    must(rp_trace_put_comm(maker->writer, &comm), "comm");
+    comm.number = NORM;
+    comm.parent = WORLD;
+    comm.origin = RP_COMM_SPLIT;
+    comm.name[0] = '\0';
+    must(rp_trace_put_comm(maker->writer, &comm), "comm");
+}
+
+static void make_rank(const char *directory, int rank)
+{
+    struct rp_trace_identity identity = {.rank = rank,
+                                         .nranks = set.ranks,
+                                         .pid = 4000 + (uint64_t)rank,
+                                         .start_wall_ns = 1767225600000000000u, /* 2026-01-01 */
+                                         .start_ticks = 1000000,
+                                         .ticks_per_second = 1000000,
+                                         .host = "node-a",
+                                         .program = "train.py"};
+    struct maker maker = {.rank = rank, .now = identity.start_ticks};
+    must(rp_trace_create(directory, &identity, &maker.writer), directory);
+    put_names(&maker);
+    for (maker.step = 0; maker.step < set.steps; maker.step++)
+        put_step(&maker);
+    if (set.lost > 0)
+        must(rp_trace_put_loss(maker.writer, 0, (uint64_t)set.lost, 0, 0), "loss");
+    if (!set.finish) {
+        must(rp_trace_flush(maker.writer), "flush");
+        rp_trace_abandon(maker.writer);
+        return;
+    }
+    must(
+        rp_trace_put_clock(maker.writer, maker.now, identity.start_wall_ns + (maker.now - identity.start_ticks) * 1000),
+        "clock");
+    must(rp_trace_finish(maker.writer), "finish");
+}
+
+static bool take_setting(const char *argument)
+{
+    const char *equals = strchr(argument, '=');
+    size_t length = equals == NULL ? 0 : (size_t)(equals - argument);
+#define X(setting, value)                                                         \
+    if (length == strlen(#setting) && strncmp(argument, #setting, length) == 0) { \
+        set.setting = atoi(equals + 1);                                           \
+        return true;                                                              \
+    }
+    SETTINGS(X)
+#undef X
+    return false;
+}
+
+int main(int argc, char **argv)
+{
+    for (int i = 2; i < argc; i++) {
+        if (!take_setting(argv[i])) {
+            fprintf(stderr, "mktrace: %s: unknown\n", argv[i]);
+            return 1;
+        }
+    }
+    if (argc < 2 || (mkdir(argv[1], 0777) != 0 && errno != EEXIST)) {
+        fprintf(stderr, "mktrace: a directory is needed\n");
+        return 1;
+    }
+    for (int rank = 0; rank < set.ranks; rank++)
+        make_rank(argv[1], rank);
+    return 0;
+}
