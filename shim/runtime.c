@@ -30,11 +30,6 @@ static struct {
     _Atomic bool announced;
 } run;
 
-struct rp_modules *rp_run_modules(void)
-{
-    return run.modules;
-}
-
 /* The child starts anew at its own first hook: threads, files and contexts of the parent do not exist in it. */
 static void forked_child(void)
 {
@@ -44,6 +39,8 @@ static void forked_child(void)
     rp_comm_forked();
     rp_gpu_forked();
     rp_launch_names_forked();
+    if (run.modules != NULL)
+        rp_modules_forked(run.modules);
     rp_thread = (struct rp_thread){0};
     atomic_store(&run.announced, false);
     atomic_store(&rp_run_state, RP_RUN_UNSTARTED);
@@ -59,7 +56,7 @@ static bool record_start(void)
     static _Atomic bool fork_handled;
     struct rp_recorder_options options = {
         .directory = run.options.trace, .kernel_name = rp_launch_name, .fingerprint = rp_comm_fingerprint};
-    if (rp_modules_create(&run.modules) != RP_OK)
+    if (run.modules == NULL && rp_modules_create(&run.modules) != RP_OK)
         return false;
     options.modules = run.modules;
     if (rp_recorder_start(&options) != RP_OK)

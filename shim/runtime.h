@@ -10,13 +10,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/event.h"
-
 enum rp_run_state { RP_RUN_UNSTARTED, RP_RUN_STARTING, RP_RUN_OFF, RP_RUN_ACTIVE };
 
 extern _Atomic int rp_run_state;
-
-struct rp_call;
 
 struct rp_thread {
     bool inside;          /* in a hook: calls that come now are the vendor's own or ours */
@@ -52,9 +48,6 @@ static inline void rp_hook_leave(void)
 {
     rp_thread.inside = false;
 }
-
-/* The table of module names of this process. Valid while active. */
-struct rp_modules *rp_run_modules(void);
 
 /* The first communicator exists: this rank is known, lines for the whole job are due. Once; later calls do nothing. */
 void rp_run_announce(int comm_rank, int comm_nranks);
