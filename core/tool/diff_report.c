@@ -135,6 +135,11 @@ static void print_around(FILE *out, const struct rp_rows *rows, char name, const
         fprintf(out, "  %c> (no more ops here)\n", name);
 }
 
+static bool same_place(const struct rp_diff_point *a, const struct rp_diff_point *b)
+{
+    return a->found && a->rank == b->rank && a->left.op == b->left.op && a->right.op == b->right.op;
+}
+
 static enum rp_status print_point(FILE *out, const char *title, const struct rp_diff_point *point)
 {
     char place[128], what[512], classes[200];
@@ -280,9 +285,9 @@ enum rp_status rp_diff_report(FILE *out, const struct rp_diff *diff, const struc
     print_ranks_alone(out, diff);
     if (status == RP_OK && diff->structure.found)
         status = print_point(out, "first difference", &diff->structure);
-    if (status == RP_OK && diff->launches.found)
+    if (status == RP_OK && diff->launches.found && !same_place(&diff->structure, &diff->launches))
         status = print_point(out, "first difference of kernel launches", &diff->launches);
-    if (status == RP_OK && diff->bytes.found)
+    if (status == RP_OK && diff->bytes.found && !same_place(&diff->structure, &diff->bytes))
         status = print_point(out, "first difference of bytes", &diff->bytes);
     print_counts(out, diff);
     return status;

@@ -44,7 +44,7 @@ int main(int argc, char **argv)
     }
     const char *name = argv[1];
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "-?") == 0)
-        name = "help", argc = 2;
+        name = "help";
     const struct command *command = find_command(name);
     if (command == NULL) {
         fprintf(stderr, "reprise: '%s' is no command; 'reprise help' lists them\n", name);

@@ -57,7 +57,7 @@ static void widen(int *width, const char *title, const char *text)
 
 void rp_rows_measure(struct rp_rows *rows, const struct rp_trace *trace, const struct rp_trace_op *op)
 {
-    struct row row;
+    struct row row = {.phase = "-"};
     fill_row(&row, trace, op);
     widen(&rows->position, titles[0], row.position);
     widen(&rows->module, titles[1], row.module);
@@ -81,7 +81,7 @@ void rp_rows_head(const struct rp_rows *rows, FILE *out, const char *indent)
 void rp_rows_print(const struct rp_rows *rows, FILE *out, const char *indent, const struct rp_trace *trace,
                    const struct rp_trace_op *op)
 {
-    struct row row;
+    struct row row = {.phase = "-"};
     fill_row(&row, trace, op);
     print_row(
         rows, out, indent,

@@ -7,6 +7,7 @@
  *   ranks=2 steps=6 layers=3   the size of it
  *   at=3 only=-1               the step from which a change below holds, and its one rank (-1: all)
  *   skip, resize, retype, rename, bytes, launches = number of the layer that is changed so (-1: none)
+ *   odd=0                      1: every op of the layers has another size, so that nothing repeats
  *   fingerprints=1 finish=1 lost=0   whether ops have fingerprints; the file is completed; launches lost
  */
 #include <errno.h>
@@ -35,6 +36,7 @@
     X(rename, -1)      \
     X(bytes, -1)       \
     X(launches, -1)    \
+    X(odd, 0)          \
     X(fingerprints, 1) \
     X(finish, 1)       \
     X(lost, 0)
@@ -101,8 +103,7 @@ static struct rp_op make_op(struct maker *maker, enum rp_op_kind kind, uint64_t 
 static void put(struct maker *maker, const struct rp_op *op, uint64_t launches, uint64_t content)
 {
     must(rp_trace_put_op(maker->writer, 0, op), "op");
-    must(rp_trace_put_launches(maker->writer, 0, op->begin, launches, hash(launches, op->module, op->phase)),
-         "launches");
+    must(rp_trace_put_launches(maker->writer, 0, op->begin, launches, hash(launches, op->kind, op->phase)), "launches");
     uint64_t fingerprint[2] = {content, ~content};
     if (op->flags & RP_OP_FINGERPRINTED)
         must(rp_trace_put_fingerprint(maker->writer, op->comm, op->position, fingerprint), "fingerprint");
@@ -123,6 +124,8 @@ static void put_layer(struct maker *maker, enum rp_op_kind kind, int layer, enum
         op.redop = RP_REDOP_AVG;
         op.dtype = RP_DTYPE_FLOAT32;
     }
+    if (set.odd)
+        op.count += op.position;
     if (is_changed(maker, set.resize, layer))
         op.count *= 2;
     if (is_changed(maker, set.retype, layer))

@@ -1,0 +1,449 @@
+#!/usr/bin/env bats
+# The command line: what run, show, diff and help print and return, on traces that mktrace makes up.
+
+setup() {
+    BUILD=$(cd "$BATS_TEST_DIRNAME/../.." && cd "${BUILD:-build}" && pwd)
+    unset RANK LD_PRELOAD REPRISE_MODE REPRISE_TRACE REPRISE_LOG
+    cd "$BATS_TEST_TMPDIR" || return 1
+}
+
+make_trace() {
+    "$BUILD/tests/mktrace" "$@"
+}
+
+# Runs reprise; then $status is its exit code, out and err hold what it printed.
+reprise() {
+    status=0
+    "$BUILD/reprise" "$@" > out 2> err || status=$?
+}
+
+# The exit code, and nothing on standard error.
+succeeds() {
+    reprise "$@"
+    cat err
+    [ "$status" = 0 ] && [ ! -s err ]
+}
+
+# Exit code 2, nothing on standard output, and one line on standard error: $1 (a glob).
+fails() {
+    local expected=$1
+    shift
+    reprise "$@"
+    cat out err
+    [ "$status" = 2 ] && [ ! -s out ] && [ "$(wc -l < err)" = 1 ]
+    # shellcheck disable=SC2053 # a glob is meant
+    [[ $(cat err) == $expected ]]
+}
+
+# Likewise for a wrong argument, where a second line tells how to get help.
+refuses() {
+    local expected=$1
+    shift
+    reprise "$@"
+    cat out err
+    [ "$status" = 2 ] && [ ! -s out ] && [ "$(head -1 err)" = "$expected" ]
+}
+
+# The runs differ, and the first line says so: $1.
+differs() {
+    local expected=$1
+    shift
+    reprise diff "$@"
+    cat out err
+    [ "$status" = 1 ] && [ ! -s err ] && [ "$(head -1 out)" = "different: $expected" ]
+}
+
+# Standard input is what was printed, exactly.
+printed() {
+    diff - out
+}
+
+has() {
+    grep -qxF -- "$1" out
+}
+
+# ---------------------------------------------------------------- show
+
+@test "show: a run, a step and its order" {
+    make_trace a
+    succeeds show a
+    printed << 'END'
+a: train.py, recorded 2026-01-01 00:00:00 UTC, 2 ranks of 2
+
+rank  host              pid       ops   seconds  trace
+   0  node-a           4000        72      0.07  complete
+   1  node-a           4001        72      0.07  complete
+
+rank 0: 72 ops in 6 steps, 6 of them whole; 2 communicators
+
+communicator  ranks  own rank  made by  of  name
+           0      2         0  init      -  world
+           1      2         0  split     0  -
+
+step 4, ops 48 to 59
+position  module    phase      op                                  communicator  launches  fingerprint
+      36  layers.0  forward    all-gather 2.0 MiB bfloat16                    0         7  87403132
+      37  layers.1  forward    all-gather 2.0 MiB bfloat16                    0         7  df9fd245
+      38  layers.2  forward    all-gather 2.0 MiB bfloat16                    0         7  d647f370
+      39  layers.2  backward   all-gather 2.0 MiB bfloat16                    0         7  d647f370
+      40  layers.2  backward   reduce-scatter 4.0 MiB float32 avg             0         7  4cc524d2
+      41  layers.1  backward   all-gather 2.0 MiB bfloat16                    0         7  df9fd245
+      42  layers.1  backward   reduce-scatter 4.0 MiB float32 avg             0         7  661fddb3
+      43  layers.0  backward   all-gather 2.0 MiB bfloat16                    0         7  87403132
+      44  layers.0  backward   reduce-scatter 4.0 MiB float32 avg             0         7  82a6962d
+       -  -         other      send 1.0 KiB bfloat16 to 1                     0         0  -
+       4  norm      optimizer  all-reduce 4 B float32 sum                     1         2  53b88108
+
+order of step 4
+  forward    layers.0 layers.1 layers.2
+  backward   layers.2 layers.1 layers.0
+  other      -
+  optimizer  norm
+END
+}
+
+@test "show: another rank, one file, another step" {
+    make_trace a
+    succeeds show a --rank 1 --step 0
+    has "rank 1: 72 ops in 6 steps, 6 of them whole; 2 communicators"
+    has "step 0, ops 0 to 11"
+    cp out by_rank
+    succeeds show a/rank-1.rpt --step 0
+    diff <(tail -n +5 by_rank | grep -v '^   [01] ') <(tail -n +4 out | grep -v '^   [01] ')
+}
+
+@test "show: allocations only with --all-ops" {
+    make_trace a
+    succeeds show a
+    [ "$(grep -c malloc out)" = 0 ]
+    succeeds show a --all-ops
+    [ "$(grep -c ' malloc 4.0 KiB ' out)" = 1 ]
+    succeeds show a --all-ops --step all
+    [ "$(grep -c ' malloc 4.0 KiB ' out)" = 6 ]
+}
+
+@test "show: the order alone, long lines folded" {
+    make_trace a layers=12
+    succeeds show a --order
+    [ "$(sed -n '/^step 4/,$p' out)" = "step 4, ops 156 to 194
+  forward    layers.0 layers.1 layers.2 layers.3 layers.4 layers.5 layers.6 layers.7 layers.8
+             layers.9 layers.10 layers.11
+  backward   layers.11 layers.10 layers.9 layers.8 layers.7 layers.6 layers.5 layers.4 layers.3
+             layers.2 layers.1 layers.0
+  other      -
+  optimizer  norm" ]
+}
+
+@test "show: per module" {
+    make_trace a
+    succeeds show a --modules --step all
+    [ "$(sed -n '/^all steps/,$p' out)" = "all steps, ops 0 to 71
+     ops           bytes  launches  phase      module
+       6            6144         0  other      -
+       6              24        12  optimizer  norm
+       6        12582912        42  forward    layers.0
+      12        37748736        84  backward   layers.0
+       6        12582912        42  forward    layers.1
+      12        37748736        84  backward   layers.1
+       6        12582912        42  forward    layers.2
+      12        37748736        84  backward   layers.2" ]
+}
+
+@test "show: comma-separated values have every op and the same number of fields" {
+    make_trace a
+    succeeds show a --csv --step all --all-ops
+    [ "$(wc -l < out)" = 73 ]
+    [ "$(awk -F, '{ print NF }' out | sort -u)" = 22 ]
+    has "0,4,48,36,layers.0,forward,all-gather,2097152,bfloat16,-,,0,0,0x5500,0,0x21,49000000,49400000,7,9350c6a51d38bda6,0,87403132fdbda90c78bfcecd024256f3"
+    grep -Eq '^0,0,9,,-,-,malloc,4096,uint8,-,,,0,0x5500,0,0x0,10000000,10400000,0,[0-9a-f]{16},0,$' out
+}
+
+@test "show: a run without a repeating step is shown from its start" {
+    make_trace a steps=1 odd=1
+    succeeds show a
+    has "no repeating step found, ops 0 to 11"
+    make_trace b steps=1 odd=1 layers=200
+    succeeds show b
+    has "no repeating step found; the first 200 ops (--step all shows all), ops 0 to 199"
+}
+
+@test "show: a run without ops" {
+    make_trace a steps=0
+    succeeds show a
+    has "all steps: no ops"
+}
+
+@test "show: what is lost or cut short is said" {
+    make_trace a finish=0 lost=3
+    succeeds show a
+    has "   0  node-a           4000        72      0.07  cut short, lost 3 launch records"
+    truncate -s -20 a/rank-1.rpt
+    succeeds show a
+    grep -Eq '^   1  node-a           4001        [0-9]+      0.0[0-9]  cut short \([0-9]+ bytes of an unfinished block\)' out
+}
+
+# ---------------------------------------------------------------- diff
+
+@test "diff: the same" {
+    make_trace a
+    make_trace b
+    succeeds diff a b
+    printed << 'END'
+same: 2 ranks, 132 ops, also by bytes
+A: a
+B: b
+END
+    succeeds diff a b --rank 1
+    has "same: 1 rank, 66 ops, also by bytes"
+    succeeds diff a/rank-0.rpt b/rank-0.rpt
+    [ "$(head -1 out)" = "same: 1 rank, 66 ops, also by bytes" ]
+}
+
+@test "diff: a rank that only one run has" {
+    make_trace a
+    differs "the runs have different ranks" a a/rank-0.rpt
+    has "1 rank only in A"
+    differs "the runs have different ranks" a/rank-1.rpt a
+    has "1 rank only in B"
+}
+
+@test "diff: a skipped layer" {
+    make_trace a
+    make_trace b skip=1
+    differs "layers.1 forward, all-gather 2.0 MiB bfloat16: only in A (rank 0, step 3, communicator 0, position 28)" a b
+    printed << 'END'
+different: layers.1 forward, all-gather 2.0 MiB bfloat16: only in A (rank 0, step 3, communicator 0, position 28)
+A: a
+B: b
+
+first difference: rank 0, step 3, communicator 0, position 28
+  layers.1 forward, all-gather 2.0 MiB bfloat16: only in A
+     position  module    phase     op                                  communicator  launches  fingerprint
+  A        25  layers.0  backward  all-gather 2.0 MiB bfloat16                    0         7  0b29c4ab
+  A        26  layers.0  backward  reduce-scatter 4.0 MiB float32 avg             0         7  3a94a17d
+  A        27  layers.0  forward   all-gather 2.0 MiB bfloat16                    0         7  3c0f72d7
+  A>       28  layers.1  forward   all-gather 2.0 MiB bfloat16                    0         7  22e52d53
+  B        25  layers.0  backward  all-gather 2.0 MiB bfloat16                    0         7  0b29c4ab
+  B        26  layers.0  backward  reduce-scatter 4.0 MiB float32 avg             0         7  3a94a17d
+  B        27  layers.0  forward   all-gather 2.0 MiB bfloat16                    0         7  3c0f72d7
+  B> (no such op here; next:)
+  B        28  layers.2  forward   all-gather 2.0 MiB bfloat16                    0         7  1069ad52
+
+       ops  compared over 2 ranks (A has 132, B has 114)
+       114  same
+        18  only in A
+         0  only in B
+         0  other size
+         0  other data type
+         0  other reduction
+         0  other root or peer
+         0  other module or phase
+         0  other kernel launches
+         0  other bytes
+bytes compared for 102 ops
+END
+}
+
+@test "diff: more layers" {
+    make_trace a
+    make_trace b layers=5
+    differs "layers.3 forward, all-gather 2.0 MiB bfloat16: only in B (rank 0, step 0, communicator 0, position 3)" a b
+    has "        72  only in B"
+    has "         0  only in A"
+}
+
+@test "diff: size, data type, name, launches, bytes" {
+    make_trace a
+    make_trace size resize=1
+    differs "layers.1 forward, all-gather 2.0 MiB bfloat16: other size (rank 0, step 3, communicator 0, position 28)" a size
+    has "        18  other size"
+    has "bytes compared for 102 of 120 ops with a fingerprint"
+    make_trace type retype=0
+    differs "layers.0 forward, all-gather 2.0 MiB bfloat16: other data type (rank 0, step 3, communicator 0, position 27)" a type
+    make_trace name rename=2
+    differs "layers.2 forward, all-gather 2.0 MiB bfloat16: other module or phase (rank 0, step 3, communicator 0, position 29)" a name
+    grep -q '^  B>       29  blocks.2  forward ' out
+    make_trace launches launches=0
+    differs "layers.0 forward, all-gather 2.0 MiB bfloat16: other kernel launches (rank 0, step 3, communicator 0, position 27)" a launches
+    has "first difference of kernel launches: rank 0, step 3, communicator 0, position 27"
+}
+
+@test "diff: other bytes, on one rank" {
+    make_trace a
+    make_trace b bytes=2 only=1
+    differs "layers.2 forward, all-gather 2.0 MiB bfloat16: other bytes (rank 1, step 3, communicator 0, position 29)" a b
+    has "first difference of bytes: rank 1, step 3, communicator 0, position 29"
+    has "         9  other bytes"
+    succeeds diff a b --rank 0
+}
+
+@test "diff: structure and bytes are both named" {
+    make_trace a
+    make_trace b bytes=2 skip=1
+    differs "layers.1 forward, all-gather 2.0 MiB bfloat16: only in A (rank 0, step 3, communicator 0, position 28)" a b
+    has "first difference: rank 0, step 3, communicator 0, position 28"
+    has "first difference of bytes: rank 0, step 3, communicator 0, position 29"
+}
+
+@test "diff: a run that ends early" {
+    make_trace a
+    make_trace b steps=4
+    local where="layers.0 backward, reduce-scatter 4.0 MiB float32 avg; A goes on with layers.0 forward, all-gather 2.0 MiB bfloat16 (rank 0, step 4, communicator 0, position 36)"
+    differs "B ends after $where" a b
+    differs "A ends after ${where/; A/; B}" b a
+    make_trace none steps=0
+    differs "B ends before layers.0 forward, all-gather 2.0 MiB bfloat16 (rank 0, step 0, communicator 0, position 0)" a none
+}
+
+@test "diff: traces that are cut short or have losses are compared as far as they go" {
+    make_trace a
+    make_trace b finish=0 lost=1
+    succeeds diff a b
+    printed << 'END'
+same: 2 ranks, 132 ops, also by bytes
+A: a
+B: b
+B, rank 0: cut short, lost 1 launch record
+B, rank 1: cut short, lost 1 launch record
+END
+}
+
+@test "diff: no fingerprints" {
+    make_trace a
+    make_trace b fingerprints=0
+    make_trace c fingerprints=0
+    succeeds diff a b
+    has "same: 2 ranks, 132 ops, bytes not comparable: no fingerprints in B"
+    succeeds diff b c
+    has "same: 2 ranks, 132 ops, bytes not comparable: no fingerprints in A and B"
+}
+
+# ---------------------------------------------------------------- bad input
+
+@test "bad input: nothing there, nothing in it, no permission" {
+    fails "reprise: error trace: nowhere: cannot be opened: No such file or directory" show nowhere
+    mkdir empty
+    fails "reprise: error trace: empty: holds no trace (no rank-\*.rpt)" show empty
+    make_trace a
+    fails "reprise: error trace: nowhere: cannot be opened: *" diff a nowhere
+    fails "reprise: error trace: nowhere: cannot be opened: *" diff nowhere a
+    ln -s loop a/loop # root may read everything, but not this
+    ln -s loop a/rank-2.rpt
+    fails "reprise: error trace: a/rank-2.rpt: cannot be opened: Too many levels of symbolic links" show a
+}
+
+@test "bad input: no trace, corrupt, another version, shorter than a header" {
+    make_trace a
+    mkdir b
+    head -c 100 /dev/zero > b/rank-0.rpt
+    fails "reprise: error trace: b/rank-0.rpt: byte 0: not a trace" show b
+    cp a/rank-0.rpt b/
+    printf '\xff' | dd of=b/rank-0.rpt bs=1 seek=1000 conv=notrunc status=none
+    fails "reprise: error trace: b/rank-0.rpt: byte *: *" show b
+    cp a/rank-0.rpt b/
+    printf '\x63' | dd of=b/rank-0.rpt bs=1 seek=8 conv=notrunc status=none
+    fails "reprise: error trace: b/rank-0.rpt: byte *: the trace has another version*" show b
+    head -c 10 a/rank-0.rpt > b/rank-0.rpt
+    fails "reprise: error trace: b/rank-0.rpt: byte 10: the file ends inside its header" show b
+}
+
+@test "wrong arguments" {
+    make_trace a
+    refuses "reprise: no command given; 'reprise help' lists them"
+    refuses "reprise: 'record' is no command; 'reprise help' lists them" record
+    refuses "reprise show: no trace given" show
+    refuses "reprise show: takes one trace" show a a
+    refuses "reprise show: unrecognized option '--ranks'" show --ranks a
+    refuses "reprise show: --rank wants a number from 0, not '1x'" show --rank 1x a
+    refuses "reprise show: --step wants a number from 0, not '-1'" show --step -1 a
+    refuses "reprise diff: two traces are needed" diff a
+    refuses "reprise diff: takes two traces" diff a a a
+    refuses "reprise run: no command given" run
+    refuses "reprise run: no command given" run --record x --
+    fails "reprise show: a: has no rank 7" show a --rank 7
+    fails "reprise show: there is no step 6; the trace has steps 0 to 5" show a --step 6
+    fails "reprise diff: rank 7 is not in both runs" diff a a --rank 7
+    fails "reprise diff: the runs have no rank in common" diff a/rank-0.rpt a/rank-1.rpt
+}
+
+@test "output that does not arrive is an error" {
+    make_trace a
+    status=0
+    "$BUILD/reprise" show a --step all > /dev/full 2> err || status=$?
+    [ "$status" = 2 ]
+    [ "$(cat err)" = "reprise show: standard output: No space left on device" ]
+}
+
+# ---------------------------------------------------------------- help
+
+@test "help: every command and every variable" {
+    succeeds help
+    for name in run show diff help; do grep -q "^  reprise $name " out; done
+    for name in MODE TRACE LOG; do grep -q "^  REPRISE_$name " out; done
+    cp out long
+    succeeds --help
+    cmp out long
+    succeeds help --markdown
+    [ "$(head -2 out)" = "| variable | values | default | meaning |
+|---|---|---|---|" ]
+    [ "$(grep -c '^| `REPRISE_' out)" = "$(grep -c '^OPTION(' "$BATS_TEST_DIRNAME/../../config/options.def")" ]
+    succeeds show --help
+    grep -q '^Usage: reprise show \[OPTION...\] DIR|FILE$' out
+}
+
+# ---------------------------------------------------------------- run
+
+@test "run: the environment of the command" {
+    # shellcheck disable=SC2016 # the command's shell expands them
+    succeeds run -- sh -c 'echo "$LD_PRELOAD|$REPRISE_MODE|${REPRISE_TRACE-unset}"'
+    has "$BUILD/libreprise.so|record|unset"
+    # shellcheck disable=SC2016
+    LD_PRELOAD="" REPRISE_MODE=off succeeds run --record d/e sh -c 'echo "$LD_PRELOAD|$REPRISE_MODE|$REPRISE_TRACE"'
+    has "$BUILD/libreprise.so|record|$PWD/d/e"
+    # shellcheck disable=SC2016
+    succeeds run --record /somewhere/else -- sh -c 'echo "$REPRISE_TRACE"'
+    has "/somewhere/else"
+    [ ! -e d ]
+}
+
+@test "run: an LD_PRELOAD that is there is kept behind ours" {
+    cp "$BUILD/libreprise.so" other.so
+    # shellcheck disable=SC2016
+    LD_PRELOAD=$PWD/other.so "$BUILD/reprise" run --lib "$BUILD/libreprise.so" sh -c 'echo "$LD_PRELOAD"' > out
+    has "$BUILD/libreprise.so:$PWD/other.so"
+}
+
+@test "run: options behind the command are the command's, and so is the exit code" {
+    succeeds run echo --record x -- --lib
+    has "--record x -- --lib"
+    reprise run -- sh -c 'exit 7'
+    [ "$status" = 7 ]
+    # shellcheck disable=SC2016
+    reprise run -- sh -c 'kill -TERM $$'
+    [ "$status" = 143 ]
+}
+
+@test "run: a command that cannot be run" {
+    reprise run -- ./nowhere
+    [ "$status" = 127 ] && [ "$(cat err)" = "reprise run: ./nowhere: No such file or directory" ]
+    touch plain
+    reprise run -- ./plain
+    [ "$status" = 126 ] && [ "$(cat err)" = "reprise run: ./plain: Permission denied" ]
+}
+
+@test "run: the library is found beside the command, in ../lib, or said to be missing" {
+    mkdir -p installed/bin installed/lib "with space"
+    cp "$BUILD/reprise" installed/bin/
+    status=0
+    installed/bin/reprise run -- true 2> err || status=$?
+    [ "$status" = 2 ]
+    [ "$(cat err)" = "reprise run: libreprise.so is neither in $PWD/installed/bin nor in $PWD/installed/bin/../lib; name it with --lib" ]
+    cp "$BUILD/libreprise.so" installed/lib/
+    # shellcheck disable=SC2016
+    installed/bin/reprise run -- sh -c 'echo "$LD_PRELOAD"' > out
+    has "$PWD/installed/lib/libreprise.so"
+    fails "reprise run: ./nowhere.so: No such file or directory" run --lib ./nowhere.so -- true
+    cp "$BUILD/libreprise.so" "with space/"
+    fails "reprise run: */with space/libreprise.so: the loader cannot preload from a path with a space or a colon" \
+        run --lib "with space/libreprise.so" -- true
+}
