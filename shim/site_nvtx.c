@@ -44,11 +44,12 @@ struct nvtxDomainRegistration_st {
 };
 
 struct nvtxStringRegistration_st {
-    size_t bytes; /* of the text, with its end */
+    size_t length; /* below STRING_BYTES */
     char text[];
 };
 
 static struct nvtxDomainRegistration_st domains[DOMAINS];
+static nvtxStringHandle_t strings[STRINGS]; /* each written once; kept for leak checkers, read by nobody */
 static _Atomic unsigned domain_count, string_count;
 
 /* ---------------------------------------------------------------- texts */
@@ -88,6 +89,14 @@ static size_t copy_wide(char *out, const wchar_t *text)
     return length;
 }
 
+static size_t copy_registered(char *out, const struct nvtxStringRegistration_st *string)
+{
+    if (string == NULL)
+        return copy_narrow(out, NULL);
+    memcpy(out, string->text, string->length + 1);
+    return string->length;
+}
+
 static size_t copy_message(char *out, const nvtxEventAttributes_t *attributes)
 {
     if (attributes == NULL)
@@ -98,7 +107,7 @@ static size_t copy_message(char *out, const nvtxEventAttributes_t *attributes)
     case NVTX_MESSAGE_TYPE_UNICODE:
         return copy_wide(out, attributes->message.unicode);
     case NVTX_MESSAGE_TYPE_REGISTERED:
-        return copy_narrow(out, attributes->message.registered != NULL ? attributes->message.registered->text : NULL);
+        return copy_registered(out, attributes->message.registered);
     default:
         return copy_narrow(out, NULL);
     }
@@ -229,14 +238,15 @@ static nvtxDomainHandle_t NVTX_API domain_create_w(const wchar_t *name)
 /* NULL, an empty text when it is used, where there is no more room. */
 static nvtxStringHandle_t make_string(const char *text, size_t length)
 {
-    if (atomic_fetch_add_explicit(&string_count, 1, memory_order_relaxed) >= STRINGS)
+    unsigned index = atomic_fetch_add_explicit(&string_count, 1, memory_order_relaxed);
+    if (index >= STRINGS)
         return NULL;
     nvtxStringHandle_t string = malloc(sizeof(*string) + length + 1);
     if (string == NULL)
         return NULL;
-    string->bytes = length + 1;
+    string->length = length;
     memcpy(string->text, text, length + 1);
-    return string;
+    return strings[index] = string;
 }
 
 static nvtxStringHandle_t NVTX_API domain_register_string_a(nvtxDomainHandle_t domain, const char *string)

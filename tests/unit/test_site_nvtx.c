@@ -1,0 +1,250 @@
+/* link: shim: site.c site_cache.c site_native.c site_nvtx.c site_python.c site_python_api.c site_python_path.c */
+/* NVTX ranges through NVIDIA's own NVTX, which is in its headers: this program injects the sites into itself. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <wchar.h>
+
+#include <nvtx3/nvToolsExt.h>
+
+#include "shim/site.h"
+#include "shim/site_sources.h"
+
+extern int InitializeInjectionNvtx2(NvtxGetExportTableFunc_t get_table);
+
+/* NVTX calls it at its first use when no injection library is named. */
+NvtxInitializeInjectionNvtxFunc_t InitializeInjectionNvtx2_fnptr = InitializeInjectionNvtx2;
+
+static struct rp_modules *modules;
+
+static void says(const char *module, enum rp_phase phase)
+{
+    struct rp_site_finding finding = {0};
+    rp_site_from_nvtx(modules, &finding);
+    assert_string_equal(rp_module_name(modules, finding.module), module);
+    assert_int_equal(finding.phase, phase);
+}
+
+static const void *no_table(uint32_t id)
+{
+    (void)id;
+    return NULL;
+}
+
+static void an_injection_that_cannot_work_is_refused(void **state)
+{
+    (void)state;
+    assert_false(rp_site_on);
+    assert_int_equal(InitializeInjectionNvtx2(no_table), 0); /* off: the table is not even asked for */
+    rp_site_start(modules);
+    assert_int_equal(InitializeInjectionNvtx2(no_table), 0);
+}
+
+static void ranges_nest(void **state)
+{
+    (void)state;
+    says("-", RP_PHASE_UNKNOWN);
+    assert_int_equal(nvtxRangePushA("forward layers.0"), 0);
+    says("layers.0", RP_PHASE_FORWARD);
+    assert_int_equal(nvtxRangePushA("some kernel"), 1);
+    says("layers.0", RP_PHASE_FORWARD);
+    assert_int_equal(nvtxRangePushW(L"backward \u00fcber.\u4e2d.\U0001f600"), 2);
+    says("\xc3\xbc"
+         "ber.\xe4\xb8\xad.\xf0\x9f\x98\x80",
+         RP_PHASE_BACKWARD);
+    assert_int_equal(nvtxRangePop(), 2);
+    says("layers.0", RP_PHASE_FORWARD);
+    nvtxRangePop();
+    assert_int_equal(nvtxRangePop(), 0);
+    says("-", RP_PHASE_UNKNOWN);
+}
+
+static void module_and_phase_may_come_from_two_ranges(void **state)
+{
+    (void)state;
+    nvtxRangePushA("forward layers.0");
+    nvtxRangePushA("optimizer");
+    says("layers.0", RP_PHASE_OPTIMIZER);
+    nvtxRangePop();
+    nvtxRangePop();
+}
+
+static void pops_without_a_push_do_nothing(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 100; i++)
+        assert_true(nvtxRangePop() < 0);
+    assert_int_equal(nvtxRangePushA("forward a"), 0);
+    says("a", RP_PHASE_FORWARD);
+    nvtxRangePop();
+}
+
+static void ranges_beyond_the_last_place_pair(void **state)
+{
+    (void)state;
+    nvtxRangePushA("forward outer");
+    for (int i = 1; i <= 1000; i++)
+        assert_int_equal(nvtxRangePushA(i < 100 ? "x" : "backward inner"), i);
+    says("outer", RP_PHASE_FORWARD); /* the inner ones were not kept */
+    for (int i = 1000; i >= 1; i--)
+        assert_int_equal(nvtxRangePop(), i);
+    says("outer", RP_PHASE_FORWARD);
+    nvtxRangePop();
+    says("-", RP_PHASE_UNKNOWN);
+}
+
+static void long_texts_are_cut(void **state)
+{
+    static char text[5000];
+    static wchar_t wide[5000];
+    (void)state;
+    memset(text, 'm', sizeof(text) - 1);
+    memcpy(text, "forward ", strlen("forward "));
+    for (size_t i = 0; i < 4999; i++)
+        wide[i] = i < 8 ? (wchar_t)text[i] : L'\u4e2d';
+    for (int i = 0; i < 20; i++) {
+        nvtxRangePushA(text);
+        nvtxRangePushW(wide);
+    }
+    struct rp_site_finding finding = {0};
+    rp_site_from_nvtx(modules, &finding);
+    assert_int_equal(finding.phase, RP_PHASE_FORWARD);
+    assert_in_range(strlen(rp_module_name(modules, finding.module)), 900, 1100);
+    for (int i = 0; i < 40; i++)
+        nvtxRangePop();
+    says("-", RP_PHASE_UNKNOWN);
+}
+
+static nvtxEventAttributes_t attributes(int type)
+{
+    return (nvtxEventAttributes_t){.version = NVTX_VERSION, .size = NVTX_EVENT_ATTRIB_STRUCT_SIZE, .messageType = type};
+}
+
+static void messages_come_in_every_form(void **state)
+{
+    nvtxEventAttributes_t plain = attributes(NVTX_MESSAGE_TYPE_ASCII);
+    nvtxEventAttributes_t wide = attributes(NVTX_MESSAGE_TYPE_UNICODE);
+    nvtxEventAttributes_t registered = attributes(NVTX_MESSAGE_TYPE_REGISTERED);
+    nvtxEventAttributes_t none = attributes(NVTX_MESSAGE_UNKNOWN);
+    char text[] = "forward registered";
+    (void)state;
+    plain.message.ascii = "forward plain";
+    wide.message.unicode = L"forward wide";
+    registered.message.registered = nvtxDomainRegisterStringA(NULL, text);
+    memset(text, 'x', sizeof(text) - 1); /* NVTX keeps a copy */
+    nvtxRangePushEx(&plain);
+    says("plain", RP_PHASE_FORWARD);
+    nvtxRangePushEx(&wide);
+    says("wide", RP_PHASE_FORWARD);
+    nvtxRangePushEx(&registered);
+    says("registered", RP_PHASE_FORWARD);
+    registered.message.registered = nvtxDomainRegisterStringW(NULL, L"forward both");
+    nvtxRangePushEx(&registered);
+    says("both", RP_PHASE_FORWARD);
+    registered.message.registered = NULL;
+    nvtxRangePushEx(&registered);
+    nvtxRangePushEx(&none);
+    nvtxRangePushEx(NULL);
+    says("both", RP_PHASE_FORWARD);
+    for (int i = 0; i < 7; i++)
+        nvtxRangePop();
+    says("-", RP_PHASE_UNKNOWN);
+}
+
+static void domains_pop_their_own(void **state)
+{
+    nvtxDomainHandle_t framework = nvtxDomainCreateA("framework"), other = nvtxDomainCreateW(L"other");
+    nvtxEventAttributes_t event = attributes(NVTX_MESSAGE_TYPE_ASCII);
+    (void)state;
+    event.message.ascii = "forward a";
+    nvtxDomainRangePushEx(framework, &event);
+    event.message.ascii = "backward b";
+    nvtxDomainRangePushEx(other, &event);
+    says("b", RP_PHASE_BACKWARD);
+    nvtxDomainRangePop(framework); /* out of turn */
+    says("b", RP_PHASE_BACKWARD);
+    assert_true(nvtxRangePop() < 0); /* nothing is open in the default domain */
+    assert_true(nvtxDomainRangePop(framework) < 0);
+    nvtxDomainRangePop(other);
+    says("-", RP_PHASE_UNKNOWN);
+    assert_int_equal(nvtxRangePushA("x"), 0); /* both places are free again */
+    nvtxRangePop();
+}
+
+static void the_domain_of_nccl_is_left_out(void **state)
+{
+    nvtxDomainHandle_t nccl = nvtxDomainCreateA("NCCL");
+    nvtxEventAttributes_t event = attributes(NVTX_MESSAGE_TYPE_ASCII);
+    (void)state;
+    event.message.ascii = "other ncclAllGather";
+    nvtxRangePushA("forward a");
+    nvtxDomainRangePushEx(nccl, &event);
+    says("a", RP_PHASE_FORWARD);
+    nvtxDomainRangePop(nccl);
+    says("a", RP_PHASE_FORWARD);
+    nvtxRangePop();
+}
+
+static void many_domains_and_strings_are_bounded(void **state)
+{
+    nvtxEventAttributes_t event = attributes(NVTX_MESSAGE_TYPE_REGISTERED);
+    nvtxDomainHandle_t domain = NULL;
+    (void)state;
+    for (int i = 0; i < 1000; i++)
+        domain = nvtxDomainCreateA("one more");
+    for (int i = 0; i < 10000; i++)
+        event.message.registered = nvtxDomainRegisterStringA(domain, "forward x");
+    nvtxDomainRangePushEx(domain, &event);
+    nvtxDomainRangePop(domain);
+    says("-", RP_PHASE_UNKNOWN);
+}
+
+static void *other_thread(void *unused)
+{
+    says("-", RP_PHASE_UNKNOWN);
+    nvtxRangePushA("backward theirs"); /* and the thread ends with it open */
+    says("theirs", RP_PHASE_BACKWARD);
+    return unused;
+}
+
+static void threads_have_their_own(void **state)
+{
+    pthread_t thread;
+    (void)state;
+    nvtxRangePushA("forward mine");
+    assert_int_equal(pthread_create(&thread, NULL, other_thread, NULL), 0);
+    pthread_join(thread, NULL);
+    says("mine", RP_PHASE_FORWARD);
+    nvtxRangePop();
+}
+
+static int start(void **state)
+{
+    (void)state;
+    unsetenv("NVTX_INJECTION64_PATH");
+    return rp_modules_create(&modules) == RP_OK ? 0 : -1;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_injection_that_cannot_work_is_refused),
+        cmocka_unit_test(ranges_nest),
+        cmocka_unit_test(module_and_phase_may_come_from_two_ranges),
+        cmocka_unit_test(pops_without_a_push_do_nothing),
+        cmocka_unit_test(ranges_beyond_the_last_place_pair),
+        cmocka_unit_test(long_texts_are_cut),
+        cmocka_unit_test(messages_come_in_every_form),
+        cmocka_unit_test(domains_pop_their_own),
+        cmocka_unit_test(the_domain_of_nccl_is_left_out),
+        cmocka_unit_test(many_domains_and_strings_are_bounded),
+        cmocka_unit_test(threads_have_their_own),
+    };
+    return cmocka_run_group_tests(tests, start, NULL);
+}
