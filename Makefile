@@ -41,12 +41,12 @@ FAKE := $(addprefix $(BUILD)/fake/,libcudart.so.13 libnccl.so.2 libcuda.so.1)
 TESTS := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.c))
 TSAN := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/tsan_*.c))
 
-.PHONY: all help test unit preload-tests demo bench lint asan tsan install uninstall options clean distclean programs tsan-run
+.PHONY: all help programs test unit preload-tests demo bench lint asan tsan tsan-run install uninstall options clean \
+	distclean
 .DELETE_ON_ERROR:
 .SECONDARY:
 
-# A folder without a command's main file or without the list of symbols has nothing to link yet.
-all: $(if $(wildcard shim/symbols.def),$(LIBRARY)) $(if $(wildcard core/tool/main.c),$(COMMAND))
+all: $(LIBRARY) $(COMMAND)
 
 help:
 	@echo 'all (default)   build/libreprise.so and build/reprise'
@@ -54,7 +54,7 @@ help:
 	@echo 'unit            only the unit tests'
 	@echo 'preload-tests   only the tests of the library and the command line'
 	@echo 'demo            record a small sharded training run, without a GPU, and look at it'
-	@echo 'bench           measure on this machine (needs GPUs)'
+	@echo 'bench           measure on this machine'
 	@echo 'lint            formatting, static analysis, layers, exports, documents'
 	@echo 'asan, tsan      the tests under the address and undefined-behaviour, or the thread sanitizer'
 	@echo 'install         into $$(DESTDIR)$$(PREFIX), default /usr/local; uninstall removes it'
@@ -125,11 +125,11 @@ $(foreach t,$(notdir $(TESTS) $(TSAN)),$(eval $(call test_rule,$(t))))
 $(TESTS) $(TSAN):
 	@mkdir -p $(@D)
 	@echo '  LINK  $@'
-	$(Q)$(CC) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN/../fake' $^ $(if $(filter %kernels_image.o %site_native.o,$^),$(UNWIND_LIBS)) \
-		-lcmocka -o $@
+	$(Q)$(CC) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN/../fake' $^ \
+		$(if $(filter %/site_native.o,$^),$(UNWIND_LIBS)) -lcmocka -o $@
 
-# tests/fake/fake.mk and tests/apps/apps.mk say how the stand-in and the example programs are built; they add what
-# the preload tests need to PROGRAMS.
+# The stand-in, the example programs and the benchmarks say themselves how they are built; they add what the tests need
+# to PROGRAMS.
 include $(wildcard tests/*/*.mk)
 
 # Under a sanitizer the library needs the sanitizer's runtime first, so it is no guest in programs of others.
@@ -163,8 +163,9 @@ lint: programs
 demo: programs
 	@BUILD=$(BUILD) scripts/demo.sh
 
-bench: programs
-	@BUILD=$(BUILD) scripts/bench_gpu.sh
+# A benchmark that needs what the machine lacks says so itself.
+bench: programs $(BENCH)
+	@for script in scripts/bench_*.sh; do BUILD=$(BUILD) $$script || exit 1; done
 
 # Installing --------------------------------------------------------------------------------------------------------
 # reprise finds the library beside itself: ../lib/libreprise.so.

@@ -43,13 +43,16 @@ for folder in $(printf '%s\n' /usr/local/cuda-* | sort -rV) /opt/cuda /usr/lib/n
 done
 
 cuda=$(first_with bin/nvcc "${toolkits[@]}")
-[ -n "$cuda" ] || fail "no CUDA toolkit found (nvcc); install one, e.g. apt-get install cuda-toolkit-13-0 from NVIDIA's repository, or set CUDA_HOME"
+[ -n "$cuda" ] || fail "no CUDA toolkit found (nvcc); set CUDA_HOME, or install one from NVIDIA's repository:" \
+    "apt-get install cuda-toolkit-13-0"
 include=$(first_with cuda_runtime_api.h "$cuda/include" "$cuda"/targets/*/include /usr/include)
-[ -n "$include" ] || fail "no cuda_runtime_api.h for $cuda; install its development files, e.g. apt-get install cuda-cudart-dev-13-0"
+lib=$(first_with libcudart.so "$cuda/lib64" "$cuda/lib" "$cuda"/targets/*/lib "/usr/lib/$(uname -m)-linux-gnu")
+if [ -z "$include" ] || [ -z "$lib" ]; then
+    fail "no cuda_runtime_api.h or libcudart.so for $cuda; install them: apt-get install cuda-cudart-dev-13-0"
+fi
 version=$(sed -n 's/^#define CUDA_VERSION \([0-9]*\).*/\1/p' "$include/cuda.h")
-[ "${version:-0}" -ge 12040 ] || fail "the CUDA toolkit in $cuda is older than 12.4; install a newer one or set CUDA_HOME"
-lib=$(first_with libcudart.so "$cuda/lib64" "$cuda/lib" "$cuda"/targets/*/lib /usr/lib/x86_64-linux-gnu)
-[ -n "$lib" ] || fail "no libcudart.so for $cuda; install its development files, e.g. apt-get install cuda-cudart-dev-13-0"
+[ "${version:-0}" -ge 12040 ] || fail "the CUDA toolkit in $cuda is older than 12.4; set CUDA_HOME, or" \
+    "install a newer one: apt-get install cuda-toolkit-13-0"
 
 nccl_folders=()
 [ -n "${NCCL_HOME:-}" ] && nccl_folders+=("$NCCL_HOME/include")
@@ -58,7 +61,8 @@ for folder in "${pip[@]}"; do
     nccl_folders+=("$folder/nccl/include" "$folder/cu13/include")
 done
 nccl=$(first_with nccl.h "${nccl_folders[@]}")
-[ -n "$nccl" ] || fail "no nccl.h found; install libnccl-dev from NVIDIA's repository or 'pip install nvidia-nccl-cu13', or set NCCL_HOME"
+[ -n "$nccl" ] || fail "no nccl.h found; set NCCL_HOME, or install it from NVIDIA's repository or PyPI:" \
+    "apt-get install libnccl-dev, or pip install nvidia-nccl-cu13"
 
 # Machine code for what the toolkit knows of these, and the PTX of the oldest for everything newer.
 known=$("$cuda/bin/nvcc" --list-gpu-code)

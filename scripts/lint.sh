@@ -9,11 +9,18 @@ passed=0 failed=0
 output=$(mktemp)
 trap 'rm -f "$output"' EXIT
 read -ra flags <<< "${LINT_FLAGS:-}"
-# Also what is not committed yet, but nothing that git ignores.
-mapfile -t sources < <(git ls-files -co --exclude-standard '*.c' | while read -r file; do [ -e "$file" ] && echo "$file"; done)
-mapfile -t c_files < <(printf '%s\n' "${sources[@]}" && git ls-files -co --exclude-standard '*.h' '*.cu')
-mapfile -t scripts < <(git ls-files -co --exclude-standard '*.sh' '*.bash' .ci/run)
-mapfile -t bats < <(git ls-files -co --exclude-standard '*.bats')
+
+# tracked PATTERN...: also what is not committed yet, but nothing that git ignores or that was removed.
+tracked() {
+    git ls-files -co --exclude-standard "$@" | while read -r file; do
+        [ ! -e "$file" ] || echo "$file"
+    done
+}
+
+mapfile -t sources < <(tracked '*.c')
+mapfile -t c_files < <(tracked '*.[ch]' '*.cu')
+mapfile -t scripts < <(tracked '*.sh' .ci/run)
+mapfile -t bats < <(tracked '*.bats')
 
 formatting() {
     clang-format --dry-run -Werror "${c_files[@]}"
@@ -21,23 +28,26 @@ formatting() {
 
 # Two at a time.
 tidy() {
-    printf '%s\0' "${sources[@]}" | xargs -0 -P 2 -I{} clang-tidy --quiet {} -- "${flags[@]}" 2> >(grep -v 'warnings\? generated' >&2)
+    printf '%s\0' "${sources[@]}" |
+        xargs -0 -P 2 -I{} clang-tidy --quiet {} -- "${flags[@]}" 2> >(grep -v 'warnings\? generated' >&2)
 }
 
 # Not what needs ownership followed through structs or calls: the sanitizers do that.
 second_opinion() {
+    local off=(missingIncludeSystem preprocessorErrorDirective unknownMacro memleak ctuuninitvar)
     cppcheck --quiet --error-exitcode=1 --inline-suppr --std=c11 --enable=warning,performance,portability \
-        --suppress=missingIncludeSystem --suppress=preprocessorErrorDirective --suppress=unknownMacro --suppress=memleak --suppress=ctuuninitvar -I. core config shim
+        "${off[@]/#/--suppress=}" -I. core config shim
 }
 
 shell_scripts() {
-    shellcheck "${scripts[@]}" && { [ ${#bats[@]} = 0 ] || shellcheck -s bats -e SC2030,SC2031 "${bats[@]}"; }
+    shellcheck "${scripts[@]}" && shellcheck -s bats -e SC2030,SC2031 "${bats[@]}"
 }
 
 # README's table is the one that the options print.
 options_table() {
     local printed
-    printed=$("$build/reprise" help --markdown | grep '^| `REPRISE_') && diff <(echo "$printed") <(grep '^| `REPRISE_' README.md)
+    printed=$("$build/reprise" help --markdown | grep '^| `REPRISE_') &&
+        diff <(echo "$printed") <(grep '^| `REPRISE_' README.md)
 }
 
 unfinished() {

@@ -33,11 +33,12 @@ for test in "$@"; do
     fails=$(($(count '^not ok ') - $(count '^not ok .*# (skip|SKIP)')))
     passes=$(($(count '^ok ') - $(count '^ok .*# (skip|SKIP)')))
     planned=$(sed -n 's/^1\.\.\([0-9]*\)$/\1/p' "$output" | awk '{ sum += $1 } END { print sum + 0 }')
+    ran=$((passes + fails + skips))
     note=
     if [ $status = 124 ] || [ $status = 137 ]; then
         note=" (stopped after $limit s)"
-    elif [ "$planned" = 0 ] || [ $((passes + fails + skips)) -lt "$planned" ] || { [ $status != 0 ] && [ $fails = 0 ]; }; then
-        note=" (ended with status $status after $((passes + fails + skips)) of $planned tests)"
+    elif [ "$planned" = 0 ] || [ $ran -lt "$planned" ] || { [ $status != 0 ] && [ $fails = 0 ]; }; then
+        note=" (ended with status $status after $ran of $planned tests)"
     fi
     [ -n "$note" ] && fails=$((fails + 1))
     passed=$((passed + passes)) failed=$((failed + fails)) skipped=$((skipped + skips))

@@ -45,8 +45,8 @@ there() {
 missing() {
     local thing names
     while read -r thing names; do
-        [ -n "$thing" ] && ! there "$thing" && echo "$names" | awk -v column="$column" '$column != "-" { print $column }'
-    done <<< "$1" | sort -u | tr '\n' ' '
+        [ -z "$thing" ] || there "$thing" || echo "$names"
+    done <<< "$1" | awk -v column="$column" '$column != "-" { print $column }' | sort -u | tr '\n' ' '
 }
 
 as_root() {
