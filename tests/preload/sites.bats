@@ -67,3 +67,37 @@ says() {
 @test "while the interpreter is finalized, and after it" {
     says finalization "forward layers.0" "late: - -" "after: - -"
 }
+
+@test "NVTX ranges of a program, through the injection that is named in the environment" {
+    run env LD_PRELOAD="$folder/libsite_probe.so" NVTX_INJECTION64_PATH="$folder/libsite_probe.so" \
+        "$folder/site_client" ranges
+    [ "$status" = 0 ]
+    diff <(printf '%s\n' "- -" "forward layers.3" "backward layers.4" "- -") <(echo "$output")
+}
+
+@test "a Python that is loaded late is found, and is gone when it is" {
+    local python home script
+    python=$(python3 -c 'import sysconfig as s; print(s.get_config_var("LIBDIR") + "/" + s.get_config_var("INSTSONAME"))')
+    home=$(python3 -c 'import sys; print(sys.base_prefix)')
+    case $python in
+    *.so*) ;;
+    *) skip "python3 has no shared library" ;;
+    esac
+    script='
+import ctypes
+ask = ctypes.CDLL(None).probe_here
+ask.restype = ctypes.c_char_p
+class FSDPParamGroup:
+    _module_fqn = "of the class"
+    def pre_forward(self):
+        print(ask().decode(), flush=True)
+group = FSDPParamGroup()
+group.pre_forward()
+group._module_fqn = "layers.0"
+group.pre_forward()
+'
+    run env LD_PRELOAD="$folder/libsite_probe.so" PYTHONHOME="$home" "$folder/site_client" embed "$python" "$script"
+    echo "$output"
+    [ "$status" = 0 ]
+    diff <(printf '%s\n' "- -" "- -" "forward -" "forward layers.0" "- -") <(echo "$output")
+}
