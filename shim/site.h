@@ -19,7 +19,8 @@ void rp_site_start(struct rp_modules *modules);
 /*
  * The event of the calling thread's present place. The module comes from the innermost source that names one:
  * Python frame, else NVTX range, else native frame. The phase: a native backward frame with a Python or NVTX forward
- * is RECOMPUTE where the rule says so, else BACKWARD; then what NVTX or Python says; else UNKNOWN.
+ * is RECOMPUTE where the rule says so, and what they call RECOMPUTE stays it, else BACKWARD; then what Python, else
+ * NVTX says; else UNKNOWN. The native stack is asked only where that can change the answer.
  * `caller` is the return address of the hook: where the native stack of the application begins.
  */
 struct rp_event rp_site_here(void *caller);
