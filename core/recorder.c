@@ -14,8 +14,9 @@
 #include "core/log.h"
 #include "core/recorder_thread.h"
 
-#define STOP_MS 2000u       /* how long stop() waits for the background thread, at most */
-#define STOP_WRITE_MS 1000u /* of it, for what is not a fingerprint */
+#define STOP_MS 2000u                                  /* how long stop() waits for the background thread, at most */
+#define STOP_WRITE_MS 1000u                            /* of it, for what is not a fingerprint */
+#define LAST_ROUND (PTHREAD_DESTRUCTOR_ITERATIONS - 1) /* the very last belongs to allocators and sanitizers */
 
 _Thread_local struct rp_ring *rp_recorder_my_ring __attribute__((tls_model("initial-exec")));
 static _Thread_local int destructor_rounds;
@@ -31,13 +32,10 @@ static bool is_on(void)
 
 /* ---------------------------------------------------------------- start */
 
-/*
- * Destructors of other keys may still launch work, so the ring is kept until the last round of destructors that the
- * C library runs.
- */
+/* Destructors of other keys may still launch work, so the ring is kept for all rounds of destructors but one. */
 static void thread_ends(void *producer)
 {
-    if (++destructor_rounds < PTHREAD_DESTRUCTOR_ITERATIONS && pthread_setspecific(thread_key, producer) == 0)
+    if (++destructor_rounds < LAST_ROUND && pthread_setspecific(thread_key, producer) == 0)
         return;
     rp_recorder_my_ring = NULL;
     rp_producer_end(producer);
@@ -80,7 +78,7 @@ static bool thread_runs(void)
 struct rp_ring *rp_recorder_ring_make(void)
 {
     struct rp_producer *producer = NULL;
-    if (!is_on() || destructor_rounds >= PTHREAD_DESTRUCTOR_ITERATIONS) /* nobody would hear of this thread's end */
+    if (!is_on() || destructor_rounds >= LAST_ROUND) /* nobody would hear of this thread's end */
         return NULL;
     pthread_mutex_lock(&recorder.mail.lock);
     enum rp_status status = thread_runs() ? rp_producer_take(&recorder.producers, &producer) : RP_OK;

@@ -1,0 +1,998 @@
+/* The recorder: from rings to a trace, the run's directory, and all that may go wrong on the way. */
+#include "core/recorder.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "core/clock.h"
+#include "core/lane.h"
+#include "core/trace_format.h"
+#include "tests/unit/scratch.h"
+
+static struct scratch scratch;
+
+/* There is one recorder a process, so each case runs in a child, which must end by itself. */
+#define CHECK(condition)                                                    \
+    do {                                                                    \
+        if (!(condition)) {                                                 \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+            _exit(1);                                                       \
+        }                                                                   \
+    } while (0)
+
+#define LIVENESS_S 120 /* nothing here may take so long on any machine */
+
+static pid_t child_start(void (*body)(void))
+{
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(LIVENESS_S);
+        body();
+        _exit(0);
+    }
+    return child;
+}
+
+static void child_ends_well(pid_t child)
+{
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static void in_child(void (*body)(void))
+{
+    child_ends_well(child_start(body));
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    scratch_make(&scratch);
+    return chdir(scratch.path);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    scratch_remove(&scratch);
+    return chdir("/");
+}
+
+/* ---------------------------------------------------------------- what the shim would do */
+
+static struct rp_modules *modules;
+static _Atomic unsigned names_asked;
+
+static const char *kernel_name(uint64_t function)
+{
+    static const char *const names[] = {"gemm", "add", NULL, "copy"};
+    names_asked++;
+    return names[function % 4];
+}
+
+static struct rp_recorder_options options(const char *directory)
+{
+    if (modules == NULL)
+        CHECK(rp_modules_create(&modules) == RP_OK);
+    return (struct rp_recorder_options){.directory = directory, .modules = modules, .kernel_name = kernel_name};
+}
+
+static void start(const char *directory)
+{
+    struct rp_recorder_options how = options(directory);
+    CHECK(rp_recorder_start(&how) == RP_OK);
+}
+
+static struct rp_op op_make(uint64_t position)
+{
+    return (struct rp_op){.kind = RP_OP_ALL_GATHER,
+                          .dtype = RP_DTYPE_FLOAT32,
+                          .redop = RP_REDOP_NONE,
+                          .root = -1,
+                          .comm = 0,
+                          .position = position,
+                          .begin = rp_ticks(),
+                          .end = rp_ticks(),
+                          .count = 10};
+}
+
+static void push(uint64_t position)
+{
+    struct rp_op op = op_make(position);
+    struct rp_ring *ring = rp_recorder_ring();
+    CHECK(ring != NULL);
+    CHECK(rp_ring_push_op(ring, &op));
+}
+
+static bool launch(uint64_t function, uint32_t grid)
+{
+    union rp_record *slot = rp_ring_reserve(rp_recorder_ring(), RP_RECORD_LAUNCH);
+    if (slot == NULL)
+        return false;
+    slot->launch =
+        (struct rp_launch){.type = RP_RECORD_LAUNCH, .block = {32, 1, 1}, .grid = {grid, 1, 1}, .function = function};
+    rp_ring_commit(rp_recorder_my_ring);
+    return true;
+}
+
+static struct rp_trace *read_rank(const char *file)
+{
+    struct rp_trace *trace = NULL;
+    assert_int_equal(rp_trace_read(scratch_path(&scratch, file), &trace), RP_OK);
+    return trace;
+}
+
+/* The directories named reprise-*; returns how many, the name of the last in `name`. */
+static unsigned run_directories(char name[256])
+{
+    DIR *directory = opendir(scratch.path);
+    const struct dirent *entry;
+    unsigned count = 0;
+    while (directory != NULL && (entry = readdir(directory)) != NULL)
+        if (strncmp(entry->d_name, "reprise-", 8) == 0) {
+            snprintf(name, 256, "%.250s", entry->d_name);
+            count++;
+        }
+    if (directory != NULL)
+        closedir(directory);
+    return count;
+}
+
+/* True if one of the directories here holds `file`; its path is then in `directory`. */
+static bool find_run_with(const char *file, char directory[600])
+{
+    DIR *here = opendir(scratch.path);
+    const struct dirent *entry;
+    bool found = false;
+    while (!found && (entry = readdir(here)) != NULL) {
+        char path[900];
+        snprintf(directory, 600, "%s/%s", scratch.path, entry->d_name);
+        snprintf(path, sizeof path, "%s/%s", directory, file);
+        found = access(path, F_OK) == 0;
+    }
+    closedir(here);
+    return found;
+}
+
+/* ---------------------------------------------------------------- content */
+
+static void record_some(void)
+{
+    static const char layer[] = "layers.0";
+    start("out");
+    struct rp_trace_comm comm = {.number = 0, .nranks = 2, .rank = 0, .parent = RP_NO_COMM, .name = "world"};
+    launch(0, 9); /* before the first op */
+    rp_recorder_comm(&comm);
+    rp_recorder_identify(0, 2, "job");
+    uint32_t module = rp_module_intern(modules, layer, strlen(layer));
+    for (uint64_t i = 0; i < 100; i++) {
+        struct rp_op op = op_make(i);
+        op.module = module;
+        CHECK(rp_ring_push_op(rp_recorder_ring(), &op));
+        for (uint64_t j = 0; j < i % 7; j++)
+            launch(j, 5);
+    }
+    rp_recorder_state(RP_STATE_COMM_DESTROYED, 0, "gone");
+    rp_recorder_stop(0);
+    CHECK(names_asked == 6); /* once a function */
+    rp_recorder_stop(0);
+    CHECK(rp_recorder_start(&(struct rp_recorder_options){0}) == RP_INVALID);
+}
+
+static void ops_and_launches_reach_the_trace(void **state)
+{
+    (void)state;
+    in_child(record_some);
+    struct rp_trace *trace = read_rank("out/rank-0.rpt");
+    assert_true(trace->complete);
+    assert_int_equal(trace->op_count, 100);
+    for (unsigned i = 0; i < 100; i++) {
+        assert_int_equal(trace->ops[i].op.position, i);
+        assert_int_equal(trace->ops[i].launches, i % 7);
+        assert_int_equal(trace->ops[i].launch_digest, trace->ops[i % 7].launch_digest);
+        assert_false(trace->ops[i].lossy);
+        assert_string_equal(rp_module_name(trace->modules, trace->ops[i].op.module), "layers.0");
+    }
+    assert_int_not_equal(trace->ops[1].launch_digest, trace->ops[2].launch_digest);
+    assert_string_equal(rp_trace_find_comm(trace, 0)->name, "world");
+    assert_int_equal(trace->state_count, 1);
+    assert_int_equal(trace->states[0].state, RP_STATE_COMM_DESTROYED);
+    assert_string_equal(trace->states[0].text, "gone");
+    assert_int_equal(trace->identity.nranks, 2);
+    assert_true(trace->identity.ticks_per_second > 1000000);
+    assert_true(trace->ns_per_tick > 0);
+    assert_int_equal(trace->lost_ops + trace->lost_launches + trace->lost_fingerprints, 0);
+    rp_trace_free(trace);
+    char *job = scratch_read(scratch_path(&scratch, "out/job"), NULL);
+    assert_string_equal(job, "job\n");
+    free(job);
+}
+
+/* What a stretch's digest tells apart, and what not: a name at another address is the same. */
+static void digest_body(void)
+{
+    static const uint64_t functions[][2] = {{0, 1}, {4, 5}, {1, 0}, {0, 3}, {2, 1}, {6, 1}, {0, 1}};
+    start("out");
+    rp_recorder_identify(0, 1, "job");
+    for (uint64_t i = 0; i < 7; i++) {
+        push(i);
+        launch(functions[i][0], 1);
+        launch(functions[i][1], i == 6 ? 2 : 1);
+    }
+    rp_recorder_stop(0);
+}
+
+static void digests_tell_launches_apart(void **state)
+{
+    (void)state;
+    in_child(digest_body);
+    struct rp_trace *trace = read_rank("out/rank-0.rpt");
+    uint64_t digests[7];
+    for (int i = 0; i < 7; i++)
+        digests[i] = trace->ops[i].launch_digest;
+    assert_int_equal(digests[0], digests[1]);     /* other addresses, the same names */
+    assert_int_not_equal(digests[0], digests[2]); /* another order */
+    assert_int_not_equal(digests[0], digests[3]); /* another name */
+    assert_int_equal(digests[4], digests[5]);     /* no name is one name */
+    assert_int_not_equal(digests[0], digests[6]); /* another grid */
+    rp_trace_free(trace);
+}
+
+static void names_body(void)
+{
+    struct rp_recorder_options how = options("out");
+    how.flush_ms = 1;
+    CHECK(rp_recorder_start(&how) == RP_OK);
+    rp_recorder_identify(0, 1, "job");
+    for (uint32_t i = 0; i < 40; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "layers.%u", i);
+        struct rp_op op = op_make(i);
+        op.module = rp_module_intern(modules, name, strlen(name));
+        op.comm = i;
+        rp_recorder_comm(&(struct rp_trace_comm){.number = i, .nranks = 1});
+        CHECK(rp_ring_push_op(rp_recorder_ring(), &op));
+        usleep(3000);
+    }
+    rp_recorder_stop(0);
+}
+
+/* However short the trace is cut, no op in it lacks its communicator or its module. */
+static void names_go_before_their_ops(void **state)
+{
+    (void)state;
+    in_child(names_body);
+    const char *path = scratch_path(&scratch, "out/rank-0.rpt");
+    struct stat info;
+    size_t shortened = 0;
+    assert_int_equal(stat(path, &info), 0);
+    for (off_t length = info.st_size; length >= 64; length -= 8) {
+        struct rp_trace *trace = NULL;
+        assert_int_equal(truncate(path, length), 0);
+        assert_int_equal(rp_trace_read(path, &trace), RP_OK);
+        shortened += trace->op_count < 40;
+        for (size_t i = 0; i < trace->op_count; i++) {
+            char name[32];
+            snprintf(name, sizeof name, "layers.%zu", i);
+            assert_string_equal(rp_module_name(trace->modules, trace->ops[i].op.module), name);
+            assert_non_null(rp_trace_find_comm(trace, (uint32_t)i));
+        }
+        rp_trace_free(trace);
+    }
+    assert_true(shortened > 40);
+}
+
+static _Atomic unsigned polls;
+
+static enum rp_fingerprint_state fingerprint(uint32_t comm, uint64_t position, uint64_t value_out[2])
+{
+    polls++;
+    if (position % 5 == 4)
+        return RP_FINGERPRINT_LOST;
+    if (position >= 90 || polls < 200)
+        return RP_FINGERPRINT_PENDING;
+    value_out[0] = position;
+    value_out[1] = comm;
+    return RP_FINGERPRINT_READY;
+}
+
+static void fingerprints_body(void)
+{
+    struct rp_recorder_options how = options("out");
+    how.fingerprint = fingerprint;
+    CHECK(rp_recorder_start(&how) == RP_OK);
+    rp_recorder_identify(0, 1, "job");
+    for (uint64_t i = 0; i < 100; i++) {
+        struct rp_op op = op_make(i);
+        op.flags = i == 50 ? 0 : RP_OP_FINGERPRINTED;
+        CHECK(rp_ring_push_op(rp_recorder_ring(), &op));
+    }
+    rp_recorder_stop(300);
+}
+
+static void fingerprints_come_late_or_are_counted(void **state)
+{
+    (void)state;
+    in_child(fingerprints_body);
+    struct rp_trace *trace = read_rank("out/rank-0.rpt");
+    size_t have = 0;
+    for (size_t i = 0; i < 100; i++) {
+        have += trace->ops[i].has_fingerprint;
+        assert_int_equal(trace->ops[i].has_fingerprint, i < 90 && i % 5 != 4 && i != 50);
+        if (trace->ops[i].has_fingerprint)
+            assert_int_equal(trace->ops[i].fingerprint[0], i);
+    }
+    assert_int_equal(trace->lost_fingerprints, 99 - have);
+    assert_true(trace->complete);
+    rp_trace_free(trace);
+}
+
+static _Atomic uint64_t launched, launch_lost;
+
+static void *storm(void *argument)
+{
+    for (uint64_t i = 0; i < 200; i++) {
+        push(i);
+        for (uint64_t j = 0; j < 2000; j++)
+            if (launch(j % 4, 1))
+                launched++;
+            else
+                launch_lost++;
+        if (i % 50 == 49)
+            usleep(30000); /* room for ops */
+    }
+    return argument;
+}
+
+static void storm_body(void)
+{
+    pthread_t threads[2];
+    start("out");
+    rp_recorder_identify(0, 1, "job");
+    for (int i = 0; i < 2; i++)
+        CHECK(pthread_create(&threads[i], NULL, storm, NULL) == 0);
+    for (int i = 0; i < 2; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    rp_recorder_stop(0);
+    char counts[64];
+    int length = snprintf(counts, sizeof counts, "%lu %lu", (unsigned long)launched, (unsigned long)launch_lost);
+    scratch_write("counts", counts, (size_t)length);
+}
+
+/* Far more launches than rings hold: none vanishes uncounted, no op is lost, and a whole stretch is never doubted. */
+static void a_storm_of_launches_is_accounted_for(void **state)
+{
+    (void)state;
+    unsigned long pushed, lost;
+    in_child(storm_body);
+    char *counts = scratch_read("counts", NULL);
+    assert_int_equal(sscanf(counts, "%lu %lu", &pushed, &lost), 2);
+    free(counts);
+    struct rp_trace *trace = read_rank("out/rank-0.rpt");
+    uint64_t folded = 0;
+    assert_int_equal(trace->op_count, 400);
+    assert_int_equal(trace->lost_ops, 0);
+    assert_int_equal(trace->lost_launches, lost);
+    for (size_t i = 0; i < trace->op_count; i++) {
+        folded += trace->ops[i].launches;
+        if (!trace->ops[i].lossy)
+            assert_int_equal(trace->ops[i].launches, 2000);
+    }
+    assert_int_equal(folded, pushed);
+    rp_trace_free(trace);
+}
+
+/* ---------------------------------------------------------------- threads that come and go */
+
+static void *one_op(void *position)
+{
+    push((uint64_t)(uintptr_t)position);
+    launch(0, 1);
+    return NULL;
+}
+
+static void *number_of_ring(void *unused)
+{
+    (void)unused;
+    return (void *)(uintptr_t)(rp_recorder_ring()->thread + 1);
+}
+
+static void recycled_body(void)
+{
+    pthread_t thread;
+    void *number = NULL;
+    start("out");
+    rp_recorder_identify(0, 1, "job");
+    for (uint64_t i = 0; i < 64; i++) {
+        CHECK(pthread_create(&thread, NULL, one_op, (void *)(uintptr_t)i) == 0);
+        CHECK(pthread_join(thread, NULL) == 0);
+    }
+    /* a thread after a pause gets a ring that was used before */
+    for (int tries = 0; tries < 500; tries++) {
+        usleep(20000);
+        CHECK(pthread_create(&thread, NULL, number_of_ring, NULL) == 0);
+        CHECK(pthread_join(thread, &number) == 0);
+        if ((uintptr_t)number <= 64)
+            break;
+    }
+    CHECK((uintptr_t)number <= 64);
+    rp_recorder_stop(0);
+}
+
+static void rings_of_ended_threads_are_used_again(void **state)
+{
+    (void)state;
+    in_child(recycled_body);
+    struct rp_trace *trace = read_rank("out/rank-0.rpt");
+    assert_int_equal(trace->op_count, 64);
+    for (size_t i = 0; i < 64; i++) {
+        assert_int_equal(trace->ops[i].op.position, i);
+        assert_int_equal(trace->ops[i].launches, 1);
+    }
+    rp_trace_free(trace);
+}
+
+static pthread_key_t late_key;
+
+static void late_destructor(void *value)
+{
+    (void)value;
+    push(7);
+}
+
+static void *late_thread(void *unused)
+{
+    (void)unused;
+    pthread_setspecific(late_key, "x");
+    push(6);
+    return NULL;
+}
+
+static void late_body(void)
+{
+    pthread_t thread;
+    start("out");
+    CHECK(pthread_key_create(&late_key, late_destructor) == 0); /* runs after the recorder's */
+    rp_recorder_identify(0, 1, "job");
+    CHECK(pthread_create(&thread, NULL, late_thread, NULL) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    rp_recorder_stop(0);
+}
+
+static void what_destructors_issue_is_recorded(void **state)
+{
+    (void)state;
+    in_child(late_body);
+    struct rp_trace *trace = read_rank("out/rank-0.rpt");
+    assert_int_equal(trace->op_count, 2);
+    assert_int_equal(trace->ops[0].thread, trace->ops[1].thread);
+    rp_trace_free(trace);
+}
+
+static _Atomic int signals_seen;
+
+static void count_signal(int number)
+{
+    (void)number;
+    signals_seen++;
+}
+
+static void signals_body(void)
+{
+    sigset_t set, pending;
+    signal(SIGUSR1, count_signal);
+    start("out");
+    rp_recorder_identify(0, 1, "job");
+    push(0); /* the thread exists from here on */
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    CHECK(pthread_sigmask(SIG_BLOCK, &set, NULL) == 0);
+    CHECK(kill(getpid(), SIGUSR1) == 0);
+    usleep(50000);
+    CHECK(signals_seen == 0);
+    CHECK(sigpending(&pending) == 0 && sigismember(&pending, SIGUSR1) == 1);
+    rp_recorder_stop(0);
+}
+
+static void handlers_never_run_on_our_thread(void **state)
+{
+    (void)state;
+    in_child(signals_body);
+}
+
+/* ---------------------------------------------------------------- killed, stopped, forked */
+
+struct progress {
+    _Atomic uint64_t pushed;
+};
+static struct progress *progress;
+
+static void record_until_killed(void)
+{
+    start("out");
+    rp_recorder_identify(0, 1, "job");
+    for (uint64_t i = 0;; i++) {
+        push(i);
+        launch(i % 3, 1);
+        progress->pushed = i + 1;
+        usleep(1000);
+    }
+}
+
+static void what_is_older_than_a_second_survives_a_kill(void **state)
+{
+    (void)state;
+    progress = mmap(NULL, sizeof *progress, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pid_t child = child_start(record_until_killed);
+    while (progress->pushed < 500)
+        usleep(1000);
+    uint64_t old = progress->pushed;
+    usleep(1000000);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    struct rp_trace *trace = read_rank("out/rank-0.rpt");
+    assert_false(trace->complete);
+    assert_true(trace->op_count >= old);
+    for (size_t i = 0; i < trace->op_count; i++)
+        assert_int_equal(trace->ops[i].op.position, i);
+    for (size_t i = 0; i < old; i++)
+        assert_int_equal(trace->ops[i].launches, 1);
+    rp_trace_free(trace);
+    munmap(progress, sizeof *progress);
+}
+
+static void nothing_body(void)
+{
+    rp_recorder_stop(10);
+    CHECK(rp_recorder_ring() == NULL);
+    rp_recorder_identify(0, 1, "job");
+    rp_recorder_comm(&(struct rp_trace_comm){0});
+    rp_recorder_state(RP_STATE_FORKED, RP_NO_COMM, NULL);
+    rp_recorder_forked();
+    start("out");
+    rp_recorder_comm(&(struct rp_trace_comm){0});
+    rp_recorder_stop(10); /* no thread was ever started */
+    CHECK(rp_recorder_ring() == NULL);
+}
+
+static void unnamed_body(void)
+{
+    start("out");
+    push(0);
+    rp_recorder_stop(0); /* never identified: nothing to write to */
+    for (uint64_t i = 0; i < 20000; i++)
+        if (rp_recorder_ring() != NULL && !rp_ring_push_op(rp_recorder_ring(), &(struct rp_op){.position = i}))
+            break;
+    CHECK(atomic_load(&rp_recorder_my_ring->lost_ops) == 1);
+}
+
+static void stop_is_safe_at_any_time(void **state)
+{
+    (void)state;
+    in_child(nothing_body);
+    in_child(unnamed_body);
+    assert_int_not_equal(access("out", F_OK), 0);
+}
+
+static enum rp_fingerprint_state stuck(uint32_t comm, uint64_t position, uint64_t value_out[2])
+{
+    (void)comm;
+    (void)position;
+    (void)value_out;
+    while (access("never", F_OK) != 0)
+        pause();
+    return RP_FINGERPRINT_PENDING;
+}
+
+static void stuck_body(void)
+{
+    struct rp_recorder_options how = options("out");
+    how.fingerprint = stuck; /* as a write to a file system that is gone would be */
+    CHECK(rp_recorder_start(&how) == RP_OK);
+    struct rp_op op = op_make(0);
+    op.flags = RP_OP_FINGERPRINTED;
+    CHECK(rp_ring_push_op(rp_recorder_ring(), &op));
+    rp_recorder_stop(100);
+    rp_recorder_stop(100);
+    CHECK(scratch_lines_with(&scratch, "could not be written in time") >= 1);
+}
+
+static void stop_does_not_wait_for_ever(void **state)
+{
+    (void)state;
+    in_child(stuck_body);
+}
+
+static void fork_body(void)
+{
+    int status;
+    start("parent");
+    rp_recorder_identify(0, 1, "parent");
+    push(0);
+    while (access("parent/rank-0.rpt", F_OK) != 0)
+        usleep(1000);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(LIVENESS_S);
+        rp_recorder_forked();
+        CHECK(rp_recorder_ring() == NULL);
+        start("child");
+        rp_recorder_identify(0, 1, "child");
+        for (uint64_t i = 100; i < 103; i++)
+            push(i);
+        rp_recorder_stop(0);
+        _exit(0);
+    }
+    push(1);
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    push(2);
+    rp_recorder_stop(0);
+}
+
+static void a_forked_child_records_for_itself(void **state)
+{
+    (void)state;
+    in_child(fork_body);
+    struct rp_trace *parent = read_rank("parent/rank-0.rpt");
+    struct rp_trace *child = read_rank("child/rank-0.rpt");
+    assert_true(parent->complete && child->complete);
+    assert_int_equal(parent->op_count, 3);
+    assert_int_equal(child->op_count, 3);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(parent->ops[i].op.position, i);
+        assert_int_equal(child->ops[i].op.position, 100 + i);
+    }
+    assert_int_not_equal(parent->identity.pid, child->identity.pid);
+    rp_trace_free(parent);
+    rp_trace_free(child);
+}
+
+static atomic_bool hammering = true;
+
+static void *hammer(void *unused)
+{
+    for (uint32_t i = 0; hammering; i++) {
+        rp_recorder_comm(&(struct rp_trace_comm){.number = i});
+        rp_ring_push_op(rp_recorder_ring(), &(struct rp_op){.kind = RP_OP_SEND, .position = RP_NO_POSITION});
+        if (i % 64 == 0)
+            usleep(500);
+    }
+    return unused;
+}
+
+static void fork_locked_body(void)
+{
+    pthread_t threads[2];
+    start("parent");
+    rp_recorder_identify(0, 1, "parent");
+    for (int i = 0; i < 2; i++)
+        CHECK(pthread_create(&threads[i], NULL, hammer, NULL) == 0);
+    for (int i = 0; i < 30; i++) {
+        int status;
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(LIVENESS_S);
+            rp_recorder_forked();
+            start("unused");
+            rp_recorder_comm(&(struct rp_trace_comm){.number = 1});
+            push(1);
+            rp_recorder_stop(0);
+            _exit(0);
+        }
+        CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    }
+    hammering = false;
+    for (int i = 0; i < 2; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    rp_recorder_stop(0);
+}
+
+static void a_fork_while_locks_are_held(void **state)
+{
+    (void)state;
+    in_child(fork_locked_body);
+}
+
+/* ---------------------------------------------------------------- the directory */
+
+static int32_t next_rank;
+static const char *next_directory, *next_key = "job";
+
+static void record_as_rank(void)
+{
+    start(next_directory);
+    rp_recorder_identify(next_rank, 4, next_key);
+    push(0);
+    rp_recorder_stop(0);
+}
+
+static void run_rank(int32_t rank, const char *directory, const char *key)
+{
+    next_rank = rank;
+    next_directory = directory;
+    next_key = key;
+    in_child(record_as_rank);
+}
+
+static void record_slowly(void)
+{
+    start(next_directory);
+    rp_recorder_identify(next_rank, 4, next_key);
+    push(0);
+    for (int i = 0; i < 600 && access("go", F_OK) != 0; i++)
+        usleep(50000);
+    rp_recorder_stop(0);
+}
+
+static pid_t start_rank(int32_t rank, const char *directory, const char *key)
+{
+    next_rank = rank;
+    next_directory = directory;
+    next_key = key;
+    return child_start(record_slowly);
+}
+
+static void ranks_meet_in_the_directory_of_rank_zero(void **state)
+{
+    (void)state;
+    char name[256] = "", path[600];
+    struct rp_trace_run run;
+    assert_int_equal(mkdir("reprise-20200101-000000-1", 0777), 0);
+    scratch_write("reprise-20200101-000000-1/job", "job of yesterday\n", 17);
+    assert_int_equal(mkdir("reprise-empty", 0777), 0);
+    pid_t others[] = {start_rank(1, NULL, "job"), start_rank(2, NULL, "job"), start_rank(3, NULL, "job")};
+    usleep(300000);
+    pid_t zero = start_rank(0, NULL, "job");
+    for (int i = 0; i < 600 && !find_run_with("rank-3.rpt", path); i++)
+        usleep(50000);
+    scratch_write("go", "", 0);
+    child_ends_well(zero);
+    for (int i = 0; i < 3; i++)
+        child_ends_well(others[i]);
+
+    assert_int_equal(run_directories(name), 3); /* one more than there were */
+    assert_true(find_run_with("rank-0.rpt", path));
+    assert_int_equal(rp_trace_run_read(path, &run), RP_OK);
+    assert_int_equal(run.count, 4);
+    rp_trace_run_free(&run);
+    unsigned day, clock, pid;
+    assert_int_equal(sscanf(strrchr(path, '/'), "/reprise-%8u-%6u-%u", &day, &clock, &pid), 3);
+    assert_int_equal(pid, zero);
+    assert_true(day > 20200101 && clock < 240000);
+}
+
+static void a_rank_that_finds_none_makes_its_own(void **state)
+{
+    (void)state;
+    char name[256] = "";
+    run_rank(3, NULL, "job");
+    assert_int_equal(run_directories(name), 1);
+    assert_non_null(strstr(name, "-rank3"));
+    assert_int_equal(scratch_lines_with(&scratch, "warn trace: found no directory of this run"), 1);
+    char file[300];
+    snprintf(file, sizeof file, "%s/rank-3.rpt", name);
+    struct rp_trace *trace = read_rank(file);
+    assert_true(trace->complete);
+    assert_int_equal(trace->op_count, 1);
+    rp_trace_free(trace);
+}
+
+static void a_named_directory_is_joined_by_key_only(void **state)
+{
+    (void)state;
+    struct rp_trace_run run;
+    for (int32_t rank = 3; rank >= 0; rank--)
+        run_rank(rank, "out", "job");
+    assert_int_equal(rp_trace_run_read(scratch_path(&scratch, "out"), &run), RP_OK);
+    assert_int_equal(run.count, 4);
+    rp_trace_run_free(&run);
+    assert_int_equal(scratch_lines_with(&scratch, "error"), 0);
+
+    run_rank(4, "out", "another job");
+    assert_int_not_equal(access("out/rank-4.rpt", F_OK), 0);
+    assert_int_equal(scratch_lines_with(&scratch, "out: exists and is not of this run"), 1);
+    /* the same key, but the rank's file is there already */
+    size_t size, size_after;
+    free(scratch_read("out/rank-2.rpt", &size));
+    run_rank(2, "out", "job");
+    free(scratch_read("out/rank-2.rpt", &size_after));
+    assert_int_equal(size, size_after);
+    assert_int_equal(scratch_lines_with(&scratch, "rank-2.rpt: cannot be made: File exists"), 1);
+    assert_int_equal(scratch_lines_with(&scratch, "error"), 2);
+}
+
+static void many_ranks_make_it_at_once(void **state)
+{
+    (void)state;
+    struct rp_trace_run run;
+    pid_t ranks[8];
+    for (int32_t i = 0; i < 8; i++)
+        ranks[i] = start_rank(i, "out", "job");
+    for (int i = 0; i < 600 && access("out/rank-7.rpt", F_OK) != 0; i++)
+        usleep(20000);
+    scratch_write("go", "", 0);
+    for (int i = 0; i < 8; i++)
+        child_ends_well(ranks[i]);
+    assert_int_equal(rp_trace_run_read(scratch_path(&scratch, "out"), &run), RP_OK);
+    assert_int_equal(run.count, 8);
+    rp_trace_run_free(&run);
+    /* nothing is left of what was made aside */
+    DIR *directory = opendir(scratch.path);
+    const struct dirent *entry;
+    while ((entry = readdir(directory)) != NULL)
+        assert_null(strstr(entry->d_name, ".new-"));
+    closedir(directory);
+}
+
+static void what_exists_is_left_alone(void **state)
+{
+    (void)state;
+    assert_int_equal(mkdir("empty", 0777), 0);
+    scratch_write("file", "mine", 4);
+    assert_int_equal(mkdir("full", 0777), 0);
+    scratch_write("full/notes.txt", "mine", 4);
+    assert_int_equal(symlink("nowhere", "link"), 0);
+    static const char *const names[] = {"empty", "file", "full", "link"};
+    for (size_t i = 0; i < 4; i++) {
+        char expected[100];
+        run_rank(0, names[i], "job");
+        snprintf(expected, sizeof expected, "%s: exists and is not of this run; nothing is recorded", names[i]);
+        assert_int_equal(scratch_lines_with(&scratch, expected), 1);
+    }
+    assert_int_equal(rmdir("empty"), 0);
+    assert_int_equal(unlink("full/notes.txt"), 0);
+    assert_int_equal(rmdir("full"), 0);
+    char *kept = scratch_read("file", NULL);
+    assert_string_equal(kept, "mine");
+    free(kept);
+    assert_int_not_equal(access("nowhere", F_OK), 0);
+}
+
+/* As a user who may not write here; root may write everywhere. */
+static void unwritable_body(void)
+{
+    CHECK(chmod(scratch.path, 0555) == 0);
+    CHECK(chmod(scratch.log, 0666) == 0);
+    CHECK(geteuid() != 0 || setuid(65534) == 0);
+    record_as_rank();
+}
+
+static void where_nothing_can_be_made_one_line_says_so(void **state)
+{
+    (void)state;
+    run_rank(0, "no/parent", "job");
+    assert_int_equal(scratch_lines_with(&scratch, "no/parent: cannot be made: No such file or directory"), 1);
+    scratch_write("file", "", 0);
+    run_rank(0, "file/below", "job");
+    assert_int_equal(scratch_lines_with(&scratch, "file/below: cannot be made: Not a directory"), 1);
+    char *name = malloc(5001);
+    memset(name, 'n', 5000);
+    name[5000] = '\0';
+    run_rank(0, name, "job");
+    free(name);
+    assert_int_equal(scratch_lines_with(&scratch, "path is too long"), 1);
+    assert_int_equal(scratch_lines_with(&scratch, "error"), 3);
+
+    rp_log_setup(RP_LOG_DEBUG, scratch.log);
+    next_rank = 0;
+    next_directory = NULL;
+    in_child(unwritable_body);
+    assert_int_equal(chmod(scratch.path, 0755), 0);
+    assert_int_equal(scratch_lines_with(&scratch, "cannot be made: Permission denied; nothing is recorded"), 1);
+}
+
+static void full_body(void)
+{
+    const struct rlimit limit = {200000, 200000};
+    signal(SIGXFSZ, count_signal);
+    CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+    start("out");
+    rp_recorder_identify(0, 1, "job");
+    for (uint64_t i = 0; i < 50 && scratch_lines_with(&scratch, "recording ends") == 0; i++) {
+        for (uint64_t j = 0; j < 1000; j++)
+            if (rp_recorder_ring() != NULL)
+                rp_ring_push_op(rp_recorder_ring(), &(struct rp_op){.kind = RP_OP_SEND, .begin = i * 1000 + j});
+        usleep(50000);
+    }
+    /* the program goes on */
+    for (uint64_t j = 0; j < 100000; j++)
+        if (rp_recorder_ring() != NULL)
+            rp_ring_push_op(rp_recorder_ring(), &(struct rp_op){.kind = RP_OP_SEND});
+    rp_recorder_stop(0);
+    CHECK(signals_seen == 0);
+}
+
+static void a_full_disk_ends_the_recording_only(void **state)
+{
+    (void)state;
+    in_child(full_body);
+    assert_int_equal(scratch_lines_with(&scratch, "write failed: File too large; recording ends"), 1);
+    assert_int_equal(scratch_lines_with(&scratch, "error"), 1);
+    struct rp_trace *trace = read_rank("out/rank-0.rpt");
+    assert_false(trace->complete);
+    assert_true(trace->op_count > 100);
+    rp_trace_free(trace);
+}
+
+#define MANY 900000u
+
+/* More than is kept before it is known where the trace goes. */
+static void unidentified_body(void)
+{
+    start("out");
+    for (uint64_t i = 0; i < MANY; i++)
+        while (!rp_ring_push_op(rp_recorder_ring(), &(struct rp_op){.kind = RP_OP_SEND, .position = i, .begin = i + 1}))
+            usleep(1000);
+    rp_recorder_identify(0, 1, "job");
+    rp_recorder_stop(0);
+    char lost[32];
+    int length = snprintf(lost, sizeof lost, "%lu", (unsigned long)atomic_load(&rp_recorder_my_ring->lost_ops));
+    scratch_write("lost", lost, (size_t)length);
+}
+
+static void memory_before_the_identity_is_bounded(void **state)
+{
+    (void)state;
+    in_child(unidentified_body);
+    char *lost = scratch_read("lost", NULL);
+    uint64_t refused = strtoull(lost, NULL, 10); /* by the ring, and pushed again */
+    free(lost);
+    struct stat info;
+    assert_int_equal(stat("out/rank-0.rpt", &info), 0);
+    assert_true(info.st_size > (60 << 20) && info.st_size < (68 << 20));
+    struct rp_trace *trace = read_rank("out/rank-0.rpt");
+    assert_true(trace->lost_ops > refused);
+    assert_int_equal(trace->op_count + trace->lost_ops, MANY + refused);
+    for (size_t i = 0; i < trace->op_count; i++)
+        assert_int_equal(trace->ops[i].op.position, i);
+    assert_true(trace->complete);
+    rp_trace_free(trace);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+        TEST(ops_and_launches_reach_the_trace),
+        TEST(digests_tell_launches_apart),
+        TEST(names_go_before_their_ops),
+        TEST(fingerprints_come_late_or_are_counted),
+        TEST(a_storm_of_launches_is_accounted_for),
+        TEST(rings_of_ended_threads_are_used_again),
+        TEST(what_destructors_issue_is_recorded),
+        TEST(handlers_never_run_on_our_thread),
+        TEST(what_is_older_than_a_second_survives_a_kill),
+        TEST(stop_is_safe_at_any_time),
+        TEST(stop_does_not_wait_for_ever),
+        TEST(a_forked_child_records_for_itself),
+        TEST(a_fork_while_locks_are_held),
+        TEST(ranks_meet_in_the_directory_of_rank_zero),
+        TEST(a_rank_that_finds_none_makes_its_own),
+        TEST(a_named_directory_is_joined_by_key_only),
+        TEST(many_ranks_make_it_at_once),
+        TEST(what_exists_is_left_alone),
+        TEST(where_nothing_can_be_made_one_line_says_so),
+        TEST(a_full_disk_ends_the_recording_only),
+        TEST(memory_before_the_identity_is_bounded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
