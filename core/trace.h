@@ -1,6 +1,6 @@
 /*
  * Traces on disk: one directory a run, one file a rank (`rank-<N>.rpt`), and the file `job` that says whose it is.
- * The format is drawn in core/README.md; this is the interface to it. Contents: names, sizes, times and hashes;
+ * The format is drawn in core/TRACE.md; this is the interface to it. Contents: names, sizes, times and hashes;
  * never weights, never a pointer but stream handles.
  *
  * Crash-safe: a file is a header and a sequence of blocks, each with its length and hash, appended whole. A reader
@@ -112,7 +112,10 @@ size_t rp_trace_pending(const struct rp_trace_writer *writer);
 /* Marks the file as complete (unless broken), flushes, closes, frees. NULL is allowed. */
 enum rp_status rp_trace_finish(struct rp_trace_writer *writer);
 
-/* Closes the descriptor and frees without writing anything: for the child of a fork. */
+/*
+ * Closes the descriptor without writing anything. Frees nothing: it is for the child of a fork, where the parent's
+ * writing thread may have left the memory in any state.
+ */
 void rp_trace_abandon(struct rp_trace_writer *writer);
 
 /* ---------------------------------------------------------------- reading */
