@@ -76,6 +76,8 @@ cudaError_t fake_device_synchronize(int device);
 
 uint64_t fake_host_time(void);
 void fake_host_time_raise(uint64_t time);
+/* For a thread that works on behalf of another. */
+void fake_host_time_set(uint64_t time);
 
 /* The completion of one piece of work. Counted references. */
 struct fake_mark;
@@ -123,6 +125,8 @@ cudaError_t fake_stream_info(cudaStream_t stream, struct fake_stream_info *info_
 cudaError_t fake_submit(cudaStream_t stream, const struct fake_work *work, struct fake_mark **mark_out);
 /* Work that waits for all of `streams` and that all of them wait for. */
 cudaError_t fake_submit_joined(const cudaStream_t *streams, int count, const struct fake_work *work);
+/* The stream behind a special handle, which means the same on every thread and device. */
+cudaError_t fake_stream_handle(cudaStream_t stream, cudaStream_t *stream_out);
 /* Also refuses a stream of another device than the current one. */
 cudaError_t fake_stream_check_device(cudaStream_t stream);
 

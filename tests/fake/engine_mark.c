@@ -53,6 +53,12 @@ void fake_host_time_raise(uint64_t time)
         ;
 }
 
+void fake_host_time_set(uint64_t time)
+{
+    host_time = time;
+    host_time_known = true;
+}
+
 struct fake_mark *fake_mark_new(void)
 {
     struct fake_mark *mark = fake_need(calloc(1, sizeof *mark));

@@ -13,6 +13,7 @@
 #define JUNK 0xa5
 #define JUNK_BYTES_MAX ((size_t)1 << 20)
 #define ALIGNMENT 512
+#define ALIGNMENT_LARGE 4096 /* from 4096 bytes: NCCL's windows ask for it */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static void *ranges;
@@ -88,7 +89,8 @@ cudaError_t fake_memory_allocate(void **pointer_out, size_t bytes, enum fake_mem
     if (bytes == 0)
         return cudaSuccess;
     void *base;
-    if (bytes > fake_config()->memory_bytes || posix_memalign(&base, ALIGNMENT, bytes) != 0)
+    if (bytes > fake_config()->memory_bytes ||
+        posix_memalign(&base, bytes < ALIGNMENT_LARGE ? ALIGNMENT : ALIGNMENT_LARGE, bytes) != 0)
         return cudaErrorMemoryAllocation;
     error = enter_range(&(struct fake_memory){base, bytes, kind, fake_device_current()});
     if (error != cudaSuccess) {

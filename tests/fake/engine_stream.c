@@ -232,6 +232,17 @@ cudaError_t fake_stream_check(cudaStream_t handle)
     return error;
 }
 
+cudaError_t fake_stream_handle(cudaStream_t handle, cudaStream_t *stream_out)
+{
+    struct CUstream_st *stream;
+    pthread_mutex_lock(&fake_lock);
+    cudaError_t error = fake_stream_resolve(handle, &stream);
+    if (error == cudaSuccess)
+        *stream_out = stream;
+    pthread_mutex_unlock(&fake_lock);
+    return error;
+}
+
 cudaError_t fake_stream_check_device(cudaStream_t handle)
 {
     struct CUstream_st *stream;
