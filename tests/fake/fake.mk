@@ -23,3 +23,6 @@ $(FAKE): $(BUILD)/fake/libfakedevice.so
 	@echo "  LD    $@"
 	@$(CC) -shared $(LDFLAGS) $(FAKE_DEFS) -Wl,-soname,$(@F) -Wl,-rpath,'$$ORIGIN' -Wl,--version-script=$(filter %.map,$^) \
 		$(filter %.o,$^) $(BUILD)/fake/libfakedevice.so -lm -ldl -o $@
+
+# Host twins of kernels are found by name in the program.
+$(BUILD)/tests/test_fake_%: LDFLAGS += -rdynamic
