@@ -262,6 +262,18 @@ END
     grep -q '"step_ms_median": [0-9]' plain
 }
 
+@test "a recorded run delivers what a plain one does" {
+    local n=0 how
+    for how in --threads --nonblocking --sendrecv --recv-first --host-wait --group --gather=persistent --eval-every=1 \
+        --ranks=4; do
+        echo "$how"
+        train plain "$how" --two-comms
+        "$BUILD/reprise" run --record "trace.$((n += 1))" -- "$BUILD/minitrain" --timeout 60 --checksums --two-comms "$how" > all
+        diff <(sed 's/, "step_ms_median.*//' all) <(sed 's/, "step_ms_median.*//' plain.all)
+        [ -s "trace.$n/rank-1.rpt" ]
+    done
+}
+
 @test "one rank of a launcher is the same as one of its own" {
     train a
     export WORLD_SIZE=2 MINITRAIN_ID_FILE=$BATS_TEST_TMPDIR/id
