@@ -6,6 +6,7 @@
 #include "core/pair.h"
 
 #define THREADS (UINT16_MAX + 1)
+#define NO_NEXT UINT32_MAX
 
 const char *rp_diff_class_name(enum rp_diff_class class)
 {
@@ -23,8 +24,7 @@ const char *rp_diff_class_name(enum rp_diff_class class)
 struct ranks {
     const struct rp_trace *left, *right;
     struct rp_pairs pairs;
-    /* Per thread the index of its last op: the launches after it may go on after the trace. */
-    uint32_t *left_last, *right_last;
+    uint32_t *left_next, *right_next; /* per op the next one of its thread, or NO_NEXT */
 };
 
 static const char *module_of(const struct rp_trace *trace, const struct rp_op *op)
@@ -37,15 +37,51 @@ static bool renamed(const struct ranks *ranks, const struct rp_op *left, const s
     return left->phase != right->phase || strcmp(module_of(ranks->left, left), module_of(ranks->right, right)) != 0;
 }
 
-static bool launches_differ(const struct ranks *ranks, size_t i, size_t j)
+/*
+ * The launches from an op to the next compared one of its thread. Allocations between cut them into pieces, each with
+ * its own digest; where runs allocate at other places, only the number of launches can be compared.
+ */
+struct stretch {
+    uint64_t launches;
+    uint64_t digest; /* of the pieces' digests */
+    uint64_t cut;    /* tells how it is cut into pieces */
+    uint32_t next;   /* the op that ends it, or NO_NEXT */
+    bool lossy;
+};
+
+static struct stretch stretch_after(const struct rp_trace *trace, const uint32_t *next, uint32_t i)
 {
-    const struct rp_trace_op *left = &ranks->left->ops[i], *right = &ranks->right->ops[j];
-    bool left_ends = ranks->left_last[left->thread] == i, right_ends = ranks->right_last[right->thread] == j;
-    if (left->lossy || right->lossy || left_ends != right_ends)
+    const uint64_t mix = 0x9e3779b97f4a7c15u;
+    struct stretch stretch = {0};
+    do {
+        const struct rp_trace_op *op = &trace->ops[i];
+        stretch.lossy |= op->lossy;
+        stretch.launches += op->launches;
+        if (op->launches > 0) {
+            stretch.digest = (stretch.digest ^ op->launch_digest) * mix;
+            stretch.cut = (stretch.cut ^ op->launches) * mix;
+        }
+        i = next[i];
+    } while (i != NO_NEXT && !rp_pair_compares((enum rp_op_kind)trace->ops[i].op.kind));
+    stretch.next = i;
+    return stretch;
+}
+
+/* True if both stretches end at the same place: at ops that are partners, or whole traces. */
+static bool end_alike(const struct ranks *ranks, const struct stretch *left, const struct stretch *right)
+{
+    if (left->next == NO_NEXT || right->next == NO_NEXT)
+        return left->next == right->next && ranks->left->complete && ranks->right->complete;
+    return ranks->pairs.right_of[left->next] == right->next;
+}
+
+static bool launches_differ(const struct ranks *ranks, uint32_t i, uint32_t j)
+{
+    struct stretch left = stretch_after(ranks->left, ranks->left_next, i);
+    struct stretch right = stretch_after(ranks->right, ranks->right_next, j);
+    if (left.lossy || right.lossy || !end_alike(ranks, &left, &right))
         return false;
-    if (left_ends && !(ranks->left->complete && ranks->right->complete))
-        return false;
-    return left->launches != right->launches || left->launch_digest != right->launch_digest;
+    return left.launches != right.launches || (left.cut == right.cut && left.digest != right.digest);
 }
 
 /* Both have fingerprints, and of the same kind of bytes. */
@@ -55,7 +91,7 @@ static bool bytes_comparable(const struct rp_trace_op *left, const struct rp_tra
 }
 
 /* The classes of the pair of left op i and right op j. */
-static unsigned classify(const struct ranks *ranks, size_t i, size_t j)
+static unsigned classify(const struct ranks *ranks, uint32_t i, uint32_t j)
 {
     const struct rp_trace_op *left = &ranks->left->ops[i], *right = &ranks->right->ops[j];
     const struct rp_op *a = &left->op, *b = &right->op;
@@ -229,12 +265,22 @@ static enum rp_diff_verdict join(enum rp_diff_verdict a, enum rp_diff_verdict b)
     return b == RP_DIFF_ALIKE ? a : RP_DIFF_DIFFERENT;
 }
 
-static uint32_t *last_of_threads(const struct rp_trace *trace)
+static uint32_t *next_of_threads(const struct rp_trace *trace)
 {
-    uint32_t *last = calloc(THREADS, sizeof(*last));
-    for (uint32_t i = 0; last != NULL && i < trace->op_count; i++)
-        last[trace->ops[i].thread] = i;
-    return last;
+    uint32_t *next = malloc((trace->op_count + 1) * sizeof(*next));
+    uint32_t *later = malloc(THREADS * sizeof(*later)); /* per thread the op seen last, from the end */
+    if (next != NULL && later != NULL) {
+        memset(later, 0xff, THREADS * sizeof(*later)); /* NO_NEXT */
+        for (size_t i = trace->op_count; i-- > 0;) {
+            next[i] = later[trace->ops[i].thread];
+            later[trace->ops[i].thread] = (uint32_t)i;
+        }
+    } else {
+        free(next);
+        next = NULL;
+    }
+    free(later);
+    return next;
 }
 
 static enum rp_status compare_rank(struct rp_diff *diff, const struct rp_trace *left, const struct rp_trace *right)
@@ -243,17 +289,17 @@ static enum rp_status compare_rank(struct rp_diff *diff, const struct rp_trace *
     enum rp_status status = rp_pair_ops(left, right, &ranks.pairs);
     if (status != RP_OK)
         return status;
-    ranks.left_last = last_of_threads(left);
-    ranks.right_last = last_of_threads(right);
-    status = ranks.left_last == NULL || ranks.right_last == NULL ? RP_NO_MEMORY : RP_OK;
+    ranks.left_next = next_of_threads(left);
+    ranks.right_next = next_of_threads(right);
+    status = ranks.left_next == NULL || ranks.right_next == NULL ? RP_NO_MEMORY : RP_OK;
     if (status == RP_OK) {
         struct rp_diff before = *diff;
         struct extent left_extent = compare_left(diff, &ranks), right_extent = compare_right(diff, &ranks);
         diff->verdict = join(diff->verdict, judge(&before, diff, left_extent, right_extent));
         diff->ranks++;
     }
-    free(ranks.left_last);
-    free(ranks.right_last);
+    free(ranks.left_next);
+    free(ranks.right_next);
     rp_pairs_free(&ranks.pairs);
     return status;
 }

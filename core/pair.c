@@ -54,6 +54,8 @@ const struct rp_trace_comm *rp_pair_comm(const struct rp_trace *trace, const str
 struct side {
     const struct rp_trace *trace;
     uint64_t *names; /* hash per module number */
+    uint64_t *known; /* those of modules that ops have, sorted */
+    size_t known_count;
     size_t *first;
     uint32_t *index;
     size_t lane_count;
@@ -62,6 +64,7 @@ struct side {
 static void side_free(struct side *side)
 {
     free(side->names);
+    free(side->known);
     free(side->first);
     free(side->index);
 }
@@ -89,14 +92,37 @@ static void side_sort(struct side *side)
     }
 }
 
+static int by_value(const void *left, const void *right)
+{
+    uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+    return (a > b) - (a < b);
+}
+
+/* Sorts the hashes of the modules that ops have. `side->known` marks them first. */
+static void side_know(struct side *side)
+{
+    const struct rp_trace *trace = side->trace;
+    uint32_t modules = rp_module_count(trace->modules);
+    for (size_t i = 0; i < trace->op_count; i++) {
+        if (trace->ops[i].op.module < modules)
+            side->known[trace->ops[i].op.module] = 1;
+    }
+    for (uint32_t i = 0; i < modules; i++) {
+        if (side->known[i] != 0)
+            side->known[side->known_count++] = side->names[i];
+    }
+    qsort(side->known, side->known_count, sizeof(*side->known), by_value);
+}
+
 static enum rp_status side_create(const struct rp_trace *trace, struct side *side_out)
 {
     uint32_t modules = rp_module_count(trace->modules);
     struct side side = {.trace = trace, .lane_count = 2 * (trace->comm_count + 1)};
     side.names = malloc((modules + (size_t)1) * sizeof(*side.names));
+    side.known = calloc(modules + (size_t)1, sizeof(*side.known));
     side.first = calloc(side.lane_count + 2, sizeof(*side.first));
     side.index = malloc((trace->op_count + 1) * sizeof(*side.index));
-    if (side.names == NULL || side.first == NULL || side.index == NULL) {
+    if (side.names == NULL || side.known == NULL || side.first == NULL || side.index == NULL) {
         side_free(&side);
         return RP_NO_MEMORY;
     }
@@ -104,6 +130,7 @@ static enum rp_status side_create(const struct rp_trace *trace, struct side *sid
         const char *name = rp_module_name(trace->modules, i);
         side.names[i] = XXH3_64bits(name, strlen(name));
     }
+    side_know(&side);
     side_sort(&side);
     *side_out = side;
     return RP_OK;
@@ -111,10 +138,14 @@ static enum rp_status side_create(const struct rp_trace *trace, struct side *sid
 
 /* ---------------------------------------------------------------- keys */
 
+static uint64_t module_key(const struct side *side, const struct rp_op *op)
+{
+    return side->names[op->module < rp_module_count(side->trace->modules) ? op->module : RP_MODULE_UNKNOWN];
+}
+
 static uint64_t name_key(const struct side *side, const struct rp_op *op)
 {
-    uint32_t module = op->module < rp_module_count(side->trace->modules) ? op->module : RP_MODULE_UNKNOWN;
-    uint64_t parts[2] = {side->names[module], op->phase};
+    uint64_t parts[2] = {module_key(side, op), op->phase};
     return XXH3_64bits(parts, sizeof(parts));
 }
 
@@ -166,6 +197,32 @@ static struct rp_align_keys lane_keys(struct lane *lane, size_t from, size_t to,
     return (struct rp_align_keys){lane->keys + from, to - from};
 }
 
+static bool knows_module(const struct side *side, uint64_t module)
+{
+    return bsearch(&module, side->known, side->known_count, sizeof(module), by_value) != NULL;
+}
+
+/* Two modules that both runs have are not one that was renamed. An op without a module may be any. */
+static bool may_be_renamed(const struct side *left, const struct rp_op *a, const struct side *right,
+                           const struct rp_op *b)
+{
+    uint64_t from = module_key(left, a), to = module_key(right, b);
+    if (from == to || a->module == RP_MODULE_UNKNOWN || b->module == RP_MODULE_UNKNOWN)
+        return true;
+    return !knows_module(right, from) || !knows_module(left, to);
+}
+
+/* Undoes pairs [i, i_end) of ops that only look alike. */
+static void check_names(const struct lane *left, size_t i, size_t i_end, const struct lane *right, uint32_t *match)
+{
+    const struct rp_trace_op *left_ops = left->side->trace->ops, *right_ops = right->side->trace->ops;
+    for (; i < i_end; i++) {
+        if (match[i] != RP_ALIGN_NONE && !may_be_renamed(left->side, &left_ops[left->index[i]].op, right->side,
+                                                         &right_ops[right->index[match[i]]].op))
+            match[i] = RP_ALIGN_NONE;
+    }
+}
+
 /* Aligns what has no partner yet between two pairs: left [i, i_end), right [j, j_end). */
 static enum rp_status align_gap(struct lane *left, size_t i, size_t i_end, struct lane *right, size_t j, size_t j_end,
                                 key_function *key, uint32_t *match)
@@ -173,10 +230,12 @@ static enum rp_status align_gap(struct lane *left, size_t i, size_t i_end, struc
     if (i == i_end || j == j_end)
         return RP_OK;
     enum rp_status status = rp_align(lane_keys(left, i, i_end, key), lane_keys(right, j, j_end, key), match + i);
-    for (; i < i_end; i++) {
-        if (match[i] != RP_ALIGN_NONE)
-            match[i] += (uint32_t)j;
+    for (size_t k = i; k < i_end; k++) {
+        if (match[k] != RP_ALIGN_NONE)
+            match[k] += (uint32_t)j;
     }
+    if (key == signature_key)
+        check_names(left, i, i_end, right, match);
     return status;
 }
 

@@ -6,7 +6,7 @@
  *
  * Ops of a lane are aligned first by signature and name, because the layers of a model have equal signatures and a
  * skipped layer must not rename all that follow; then, between those pairs, by kind and name (an op that changed
- * its size), then by signature alone (an op that changed its name).
+ * its size), then by signature alone (an op that changed its name: only to or from one that the other run lacks).
  *
  * Threads: pure; the traces are only read.
  */

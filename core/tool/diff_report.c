@@ -121,8 +121,9 @@ static void measure_around(struct rp_rows *rows, const struct rp_diff_side *side
 }
 
 static void print_around(FILE *out, const struct rp_rows *rows, char name, const struct rp_diff_side *side,
-                         const struct around *around)
+                         const struct rp_diff_side *other, const struct around *around)
 {
+    bool is_comm_missing = side->comm == NULL && other->comm != NULL;
     for (size_t i = 0; i < around->count; i++) {
         bool at_place = around->has_place && i + 1 == around->count;
         char indent[8];
@@ -132,7 +133,7 @@ static void print_around(FILE *out, const struct rp_rows *rows, char name, const
         rp_rows_print(rows, out, indent, side->trace, &side->trace->ops[around->index[i]]);
     }
     if (!around->has_place)
-        fprintf(out, "  %c> (no more ops here)\n", name);
+        fprintf(out, "  %c> (no %s here)\n", name, is_comm_missing ? "such communicator" : "more ops");
 }
 
 static bool same_place(const struct rp_diff_point *a, const struct rp_diff_point *b)
@@ -154,8 +155,8 @@ static enum rp_status print_point(FILE *out, const char *title, const struct rp_
     measure_around(&rows, &point->left, &left);
     measure_around(&rows, &point->right, &right);
     rp_rows_head(&rows, out, "     ");
-    print_around(out, &rows, 'A', &point->left, &left);
-    print_around(out, &rows, 'B', &point->right, &right);
+    print_around(out, &rows, 'A', &point->left, &point->right, &left);
+    print_around(out, &rows, 'B', &point->right, &point->left, &right);
     return RP_OK;
 }
 
@@ -285,10 +286,10 @@ enum rp_status rp_diff_report(FILE *out, const struct rp_diff *diff, const struc
     print_ranks_alone(out, diff);
     if (status == RP_OK && diff->structure.found)
         status = print_point(out, "first difference", &diff->structure);
-    if (status == RP_OK && diff->launches.found && !same_place(&diff->structure, &diff->launches))
-        status = print_point(out, "first difference of kernel launches", &diff->launches);
     if (status == RP_OK && diff->bytes.found && !same_place(&diff->structure, &diff->bytes))
         status = print_point(out, "first difference of bytes", &diff->bytes);
+    if (status == RP_OK && diff->launches.found && !same_place(&diff->structure, &diff->launches))
+        status = print_point(out, "first difference of kernel launches", &diff->launches);
     print_counts(out, diff);
     return status;
 }

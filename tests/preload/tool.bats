@@ -260,9 +260,9 @@ END
     has "bytes compared for 102 of 120 ops with a fingerprint"
     make_trace type retype=0
     differs "layers.0 forward, all-gather 2.0 MiB bfloat16: other data type (rank 0, step 3, communicator 0, position 27)" a type
-    make_trace name rename=2
-    differs "layers.2 forward, all-gather 2.0 MiB bfloat16: other module or phase (rank 0, step 3, communicator 0, position 29)" a name
-    grep -q '^  B>       29  blocks.2  forward ' out
+    make_trace name rename=2 at=0
+    differs "layers.2 forward, all-gather 2.0 MiB bfloat16: other module or phase (rank 0, step 0, communicator 0, position 2)" a name
+    grep -q '^  B>        2  blocks.2  forward ' out
     make_trace launches launches=0
     differs "layers.0 forward, all-gather 2.0 MiB bfloat16: other kernel launches (rank 0, step 3, communicator 0, position 27)" a launches
     has "first difference of kernel launches: rank 0, step 3, communicator 0, position 27"
