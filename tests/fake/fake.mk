@@ -25,4 +25,4 @@ $(FAKE): $(BUILD)/fake/libfakedevice.so
 		$(filter %.o,$^) $(BUILD)/fake/libfakedevice.so -lm -ldl -o $@
 
 # Host twins of kernels are found by name in the program.
-$(BUILD)/tests/test_fake_%: LDFLAGS += -rdynamic
+$(BUILD)/tests/test_fake_%: LDFLAGS += -rdynamic -Wl,--gc-keep-exported

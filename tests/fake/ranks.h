@@ -33,9 +33,9 @@
 #define NCCL(call) CHECK((call) == ncclSuccess)
 
 /* Shared by the ranks of one run: made before they start. */
-static ncclUniqueId ranks_id;
+static ncclUniqueId ranks_id __attribute__((unused));
 
-static pid_t rank_start(int rank, int ranks, void (*body)(int rank, int ranks))
+static inline pid_t rank_start(int rank, int ranks, void (*body)(int rank, int ranks))
 {
     pid_t pid = fork();
     if (pid != 0)
@@ -49,7 +49,7 @@ static pid_t rank_start(int rank, int ranks, void (*body)(int rank, int ranks))
 }
 
 /* Whether a rank ended as it should: by itself, or killed. */
-static void rank_wait(pid_t pid, int by_signal)
+static inline void rank_wait(pid_t pid, int by_signal)
 {
     int status;
     assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -60,7 +60,7 @@ static void rank_wait(pid_t pid, int by_signal)
 }
 
 /* `killed`: the rank that must end by SIGKILL, or -1. */
-static void ranks_run_killed(int ranks, void (*body)(int rank, int ranks), int killed)
+static inline void ranks_run_killed(int ranks, void (*body)(int rank, int ranks), int killed)
 {
     pid_t pids[RANKS_MAX];
     fflush(NULL);
