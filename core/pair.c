@@ -118,7 +118,7 @@ static enum rp_status side_create(const struct rp_trace *trace, struct side *sid
 {
     uint32_t modules = rp_module_count(trace->modules);
     struct side side = {.trace = trace, .lane_count = 2 * (trace->comm_count + 1)};
-    side.names = malloc((modules + (size_t)1) * sizeof(*side.names));
+    side.names = calloc(modules + (size_t)1, sizeof(*side.names));
     side.known = calloc(modules + (size_t)1, sizeof(*side.known));
     side.first = calloc(side.lane_count + 2, sizeof(*side.first));
     side.index = malloc((trace->op_count + 1) * sizeof(*side.index));
