@@ -1,5 +1,6 @@
 /*
- * A temporary directory for a test, and the log lines that the code under test prints.
+ * A temporary directory for a test, and beside it the log of the code under test, where another user may write too
+ * (a sticky directory such as /tmp would not let it).
  */
 #ifndef RP_SCRATCH_H
 #define RP_SCRATCH_H
@@ -9,13 +10,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/log.h"
 
 struct scratch {
-    char path[128];
-    char log[192]; /* where log lines go */
+    char base[64];
+    char path[96]; /* the directory */
+    char log[96];  /* where log lines go */
 };
 
 static int scratch_remove_one(const char *path, const struct stat *info, int kind, struct FTW *walk)
@@ -28,18 +31,20 @@ static int scratch_remove_one(const char *path, const struct stat *info, int kin
 
 static inline void scratch_make(struct scratch *scratch)
 {
-    snprintf(scratch->path, sizeof scratch->path, "/tmp/reprise-test-XXXXXX");
-    if (mkdtemp(scratch->path) == NULL)
+    snprintf(scratch->base, sizeof scratch->base, "/tmp/reprise-test-XXXXXX");
+    if (mkdtemp(scratch->base) == NULL || chmod(scratch->base, 0755) != 0)
         abort();
-    snprintf(scratch->log, sizeof scratch->log, "%s.log", scratch->path);
+    snprintf(scratch->path, sizeof scratch->path, "%s/d", scratch->base);
+    snprintf(scratch->log, sizeof scratch->log, "%s/log", scratch->base);
+    if (mkdir(scratch->path, 0755) != 0)
+        abort();
     rp_log_setup(RP_LOG_DEBUG, scratch->log);
 }
 
 static inline void scratch_remove(struct scratch *scratch)
 {
     rp_log_setup(RP_LOG_INFO, NULL);
-    nftw(scratch->path, scratch_remove_one, 16, FTW_DEPTH | FTW_PHYS);
-    unlink(scratch->log);
+    nftw(scratch->base, scratch_remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 /* `name` inside the directory; the result lives until the fourth call after it. */

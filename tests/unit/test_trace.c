@@ -453,6 +453,7 @@ static void records_that_lie(void **state)
         {RP_FILE_KERNEL, 0, 8},        {RP_FILE_STATE, 0, 16}, {RP_FILE_LOSS, 0, 32},    {RP_FILE_MODULE, 0, 32},
         {RP_FILE_KERNEL, 0, 32},       {RP_FILE_STATE, 0, 32},
     };
+    rp_log_setup(RP_LOG_NONE, NULL); /* more lines than a second has */
     for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
         unsigned char payload[32];
         struct forged forged;
@@ -463,6 +464,7 @@ static void records_that_lie(void **state)
         forge_block(&forged, 0, payload, sizeof payload);
         assert_int_equal(read_forged(&forged, &trace), RP_CORRUPT);
     }
+    rp_log_setup(RP_LOG_DEBUG, scratch.log);
     struct rp_file_record end_and_more[] = {{RP_FILE_END, 0, 8}, {200, 0, 8}};
     struct forged forged;
     struct rp_trace *trace = NULL;
