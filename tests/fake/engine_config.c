@@ -66,48 +66,63 @@ static bool fault_kind(const char *name, enum fake_fault_kind *kind_out)
     return false;
 }
 
-/* kind:key=value:key=value; kept only if it is for this rank. */
-static void fault_read(char *spec, long rank)
+static _Noreturn void fault_refuse(const char *token)
 {
-    struct fault fault = {0};
-    long of_rank = -1;
-    char *save;
-    char *name = strtok_r(spec, ":", &save);
-    bool good = name && fault_kind(name, &fault.kind);
-    for (char *field; good && (field = strtok_r(NULL, ":", &save));) {
-        char *value = strchr(field, '=');
-        good = value != NULL;
-        if (!good)
-            break;
-        *value++ = '\0';
-        uint64_t number = (uint64_t)number_of("FAKE_FAULT", value, 0);
-        if (strcmp(field, "rank") == 0)
-            of_rank = (long)number;
-        else if (strcmp(field, "op") == 0 || strcmp(field, "n") == 0)
-            fault.number = number;
-        else if (strcmp(field, "us") == 0)
-            fault.us = number;
-        else
-            good = false;
-    }
-    if (!good || of_rank < 0 || fault.number == 0 || fault_count == FAKE_FAULTS_MAX) {
-        fake_say("FAKE_FAULT: cannot read a fault of kind %s", name ? name : "(empty)");
-        abort();
-    }
-    if (of_rank == rank)
-        faults[fault_count++] = fault;
+    fake_say("FAKE_FAULT: cannot read '%s'", token);
+    abort();
 }
 
+/* One key=value of a fault. */
+static void fault_field(struct fault *fault, char *token, long *rank)
+{
+    char *value = strchr(token, '=');
+    *value++ = '\0';
+    uint64_t number = (uint64_t)number_of("FAKE_FAULT", value, 0);
+    if (strcmp(token, "rank") == 0)
+        *rank = (long)number;
+    else if (strcmp(token, "op") == 0 || strcmp(token, "n") == 0)
+        fault->number = number;
+    else if (strcmp(token, "us") == 0)
+        fault->us = number;
+    else
+        fault_refuse(token);
+}
+
+static void fault_keep(const struct fault *fault, long rank)
+{
+    const char *mine = getenv("RANK");
+    if (rank < 0 || fault->number == 0 || fault_count == FAKE_FAULTS_MAX)
+        fault_refuse("a fault without rank or number");
+    if (rank == (mine ? strtol(mine, NULL, 10) : 0))
+        faults[fault_count++] = *fault;
+}
+
+/* A word without '=' begins the next fault; colons and commas separate alike. */
 static void faults_read(void)
 {
     const char *text = getenv("FAKE_FAULT");
     if (!text || !*text)
         return;
-    const char *rank = getenv("RANK");
-    char *copy = strdup(text);
-    char *save;
-    for (char *spec = strtok_r(copy, ",", &save); spec; spec = strtok_r(NULL, ",", &save))
-        fault_read(spec, rank ? strtol(rank, NULL, 10) : 0);
+    char *copy = strdup(text), *save;
+    struct fault fault = {0};
+    long rank = -1;
+    bool begun = false;
+    for (char *token = strtok_r(copy, ",:", &save); token; token = strtok_r(NULL, ",:", &save)) {
+        if (strchr(token, '=')) {
+            fault_field(&fault, token, &rank);
+            continue;
+        }
+        if (begun)
+            fault_keep(&fault, rank);
+        begun = true;
+        rank = -1;
+        fault = (struct fault){0};
+        if (!fault_kind(token, &fault.kind))
+            fault_refuse(token);
+    }
+    if (!begun)
+        fault_refuse(text);
+    fault_keep(&fault, rank);
     free(copy);
 }
 

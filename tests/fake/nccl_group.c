@@ -227,8 +227,10 @@ static void preconnect_add(struct group *group)
     for (int i = 0; i < group->task_count; i++) {
         struct ncclComm *comm = group->tasks[i].comm;
         uint32_t kind = 1u << group->tasks[i].kind;
+        pthread_mutex_lock(&comm->lock);
         bool fresh = !(comm->connected & kind) && !task_is_p2p(&group->tasks[i]) && comm->ranks > 1;
         comm->connected |= kind;
+        pthread_mutex_unlock(&comm->lock);
         if (fresh)
             job_add(group, &(struct job){.comm = comm, .run = preconnect, .argument = comm});
     }
