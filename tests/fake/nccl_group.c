@@ -158,12 +158,20 @@ static void leave(struct ncclComm *comm)
     pthread_mutex_unlock(&comm->lock);
 }
 
+static void failure_learn(struct ncclComm *comm)
+{
+    if (atomic_load(&comm->segment.shared->failed))
+        comm_fail(comm, "another rank found that ranks do not do the same");
+}
+
 /* Collectives in the order of the calls, then all sends and receives at once. */
 static uint64_t batch_run(void *payload, uint64_t ready)
 {
     struct batch *batch = payload;
-    if (!enter(batch->comm))
+    if (!enter(batch->comm)) {
+        failure_learn(batch->comm);
         return ready;
+    }
     bool first = true;
     for (int i = 0; i < batch->count; i++)
         if (!task_is_p2p(&batch->tasks[i])) {
@@ -171,6 +179,7 @@ static uint64_t batch_run(void *payload, uint64_t ready)
             first = false;
         }
     ready = p2p_run(batch->tasks, batch->count, ready);
+    failure_learn(batch->comm);
     leave(batch->comm);
     return ready;
 }
