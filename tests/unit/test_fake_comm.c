@@ -101,6 +101,8 @@ static void send_time(int rank, int ranks)
     float ms;
     CUDA(cudaEventElapsedTime(&ms, begin, end));
     CHECK(ms == 0.109f);
+    CUDA(cudaEventDestroy(begin));
+    CUDA(cudaEventDestroy(end));
     NCCL(ncclCommDestroy(comm));
 }
 
@@ -136,6 +138,9 @@ static void group_streams(int rank, int ranks)
     CHECK(ms == 0);
     CUDA(cudaEventElapsedTime(&ms, begin, left_end));
     CHECK(ms == 57.004e-3f); /* 50, the latency once, 2 ns for each */
+    CUDA(cudaEventDestroy(begin));
+    CUDA(cudaEventDestroy(left_end));
+    CUDA(cudaEventDestroy(right_end));
     NCCL(ncclCommDestroy(comm));
 }
 
@@ -549,6 +554,8 @@ static float reduce_time(ncclComm_t comm, int *value)
     CUDA(cudaEventRecord(end, NULL));
     CUDA(cudaEventSynchronize(end));
     CUDA(cudaEventElapsedTime(&ms, begin, end));
+    CUDA(cudaEventDestroy(begin));
+    CUDA(cudaEventDestroy(end));
     return ms;
 }
 

@@ -86,16 +86,15 @@ static void test_context(void **state)
     assert_int_equal(cuCtxSetCurrent_entry((CUcontext)&device), CUDA_ERROR_INVALID_CONTEXT);
 }
 
-static CUfunction fingerprint_function(void)
+static CUfunction fingerprint_function(CUmodule *module_out)
 {
     ENTRY(cuModuleLoadData);
     ENTRY(cuModuleGetFunction);
     static const char image[] = "any image";
-    CUmodule module;
     CUfunction function, unknown;
-    assert_int_equal(cuModuleLoadData_entry(&module, image), CUDA_SUCCESS);
-    assert_int_equal(cuModuleGetFunction_entry(&unknown, module, "rp_unknown"), CUDA_ERROR_NOT_FOUND);
-    assert_int_equal(cuModuleGetFunction_entry(&function, module, RP_FINGERPRINT_KERNEL), CUDA_SUCCESS);
+    assert_int_equal(cuModuleLoadData_entry(module_out, image), CUDA_SUCCESS);
+    assert_int_equal(cuModuleGetFunction_entry(&unknown, *module_out, "rp_unknown"), CUDA_ERROR_NOT_FOUND);
+    assert_int_equal(cuModuleGetFunction_entry(&function, *module_out, RP_FINGERPRINT_KERNEL), CUDA_SUCCESS);
     return function;
 }
 
@@ -110,7 +109,10 @@ static void test_fingerprint(void **state)
     ENTRY(cuStreamSynchronize);
     __typeof__(cuMemHostGetDevicePointer) *device_pointer =
         (__typeof__(cuMemHostGetDevicePointer) *)entry("cuMemHostGetDevicePointer");
-    CUfunction function = fingerprint_function();
+    CUmodule module;
+    CUfunction function = fingerprint_function(&module);
+    ENTRY(cuModuleUnload);
+    __typeof__(cuEventDestroy) *event_destroy = (__typeof__(cuEventDestroy) *)entry("cuEventDestroy");
     char text[1000];
     memset(text, 'x', sizeof text);
     const void *data = device_copy(text, sizeof text);
@@ -141,6 +143,10 @@ static void test_fingerprint(void **state)
     CUDA(cudaEventElapsedTime(&ms, begin, end));
     assert_true(ms == 1e-3f);
     assert_int_equal(cuMemFreeHost_entry(pinned), CUDA_SUCCESS);
+    assert_int_equal(event_destroy(begin), CUDA_SUCCESS);
+    assert_int_equal(event_destroy(end), CUDA_SUCCESS);
+    assert_int_equal(event_destroy(NULL), CUDA_ERROR_INVALID_HANDLE);
+    assert_int_equal(cuModuleUnload_entry(module), CUDA_SUCCESS);
     CUDA(cudaStreamDestroy(stream));
 }
 

@@ -259,6 +259,8 @@ static void modelled_time(int rank, int ranks)
     CUDA(cudaEventSynchronize(end));
     CUDA(cudaEventElapsedTime(&ms, begin, end));
     CHECK(ms == (float)((7 + 2.0 * (ranks - 1) * 60000 / ranks / 2e3) / 1e3));
+    CUDA(cudaEventDestroy(begin));
+    CUDA(cudaEventDestroy(end));
     NCCL(ncclCommDestroy(comm));
 }
 

@@ -110,11 +110,23 @@ static float us_between(cudaEvent_t begin, cudaEvent_t end)
     return ms * 1e3f;
 }
 
+/* Events of one test. */
+static cudaEvent_t events[8];
+static int event_count;
+
 static cudaEvent_t event_new(void)
 {
-    cudaEvent_t event;
-    CUDA(cudaEventCreate(&event));
-    return event;
+    assert_true(event_count < 8);
+    CUDA(cudaEventCreate(&events[event_count]));
+    return events[event_count++];
+}
+
+static int events_destroy(void **state)
+{
+    (void)state;
+    while (event_count > 0)
+        CUDA(cudaEventDestroy(events[--event_count]));
+    return 0;
 }
 
 static cudaStream_t stream_new(unsigned flags)
@@ -175,7 +187,6 @@ static void test_event(void **state)
     assert_int_equal(cudaEventElapsedTime(&ms, event, event), cudaErrorNotReady);
     gate_open(&later);
     CUDA(cudaEventSynchronize(event));
-    CUDA(cudaEventDestroy(event));
     CUDA(cudaStreamDestroy(first));
     CUDA(cudaStreamDestroy(second));
 }
@@ -430,8 +441,6 @@ static cudaGraph_t graph_capture(cudaStream_t origin, cudaStream_t branch, int *
     CUDA(cudaStreamIsCapturing(branch, &status));
     assert_int_equal(status, cudaStreamCaptureStatusNone);
     assert_int_equal(cudaEventQuery(fork_event), cudaErrorCapturedEvent);
-    CUDA(cudaEventDestroy(fork_event));
-    CUDA(cudaEventDestroy(join_event));
     return graph;
 }
 
@@ -504,7 +513,6 @@ static void test_capture_errors(void **state)
     CUDA(cudaStreamBeginCapture(blocking, cudaStreamCaptureModeRelaxed));
     assert_int_equal(cudaMemsetAsync(counter, 0, 4, NULL), cudaErrorStreamCaptureImplicit);
     assert_int_equal(cudaStreamEndCapture(blocking, &graph), cudaErrorStreamCaptureInvalidated);
-    CUDA(cudaEventDestroy(event));
     CUDA(cudaStreamDestroy(stream));
     CUDA(cudaStreamDestroy(other));
     CUDA(cudaStreamDestroy(blocking));
@@ -522,14 +530,15 @@ static void test_fork(void **state)
     rank_wait(pid, 0);
 }
 
+#define TEST(name) cmocka_unit_test_teardown(name, events_destroy)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_order),         cmocka_unit_test(test_event),      cmocka_unit_test(test_overlap),
-        cmocka_unit_test(test_legacy),        cmocka_unit_test(test_per_thread), cmocka_unit_test(test_pageable),
-        cmocka_unit_test(test_memory),        cmocka_unit_test(test_free_waits), cmocka_unit_test(test_kernel),
-        cmocka_unit_test(test_kernel_errors), cmocka_unit_test(test_graph),      cmocka_unit_test(test_capture_errors),
-        cmocka_unit_test(test_fork),
+        TEST(test_order),      TEST(test_event),         TEST(test_overlap), TEST(test_legacy),
+        TEST(test_per_thread), TEST(test_pageable),      TEST(test_memory),  TEST(test_free_waits),
+        TEST(test_kernel),     TEST(test_kernel_errors), TEST(test_graph),   TEST(test_capture_errors),
+        TEST(test_fork),
     };
     return cmocka_run_group_tests(tests, kernels_register, NULL);
 }
