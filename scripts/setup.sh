@@ -18,13 +18,15 @@ required='
     header:uthash.h     uthash-dev      uthash-devel    uthash-devel
     header:xxhash.h     libxxhash-dev   xxhash-devel    xxhash-devel
     header:cmocka.h     libcmocka-dev   libcmocka-devel libcmocka-devel
-    tool:bats           bats            bats            bats'
+    tool:bats           bats            bats            bats
+    tool:pgrep          procps          procps-ng       procps'
 optional='
     tool:clang-format   clang-format    clang-tools-extra   clang-tools
     tool:clang-tidy     clang-tidy      clang-tools-extra   clang-tools
     tool:cppcheck       cppcheck        cppcheck            cppcheck
     tool:shellcheck     shellcheck      ShellCheck          ShellCheck
     tool:python3        python3         python3             python3
+    library:python3.*   libpython3-dev  python3-libs        libpython3
     library:jemalloc    libjemalloc2    jemalloc            libjemalloc2'
 # Only where libunwind is built from source.
 libunwind='
