@@ -37,51 +37,22 @@ static bool renamed(const struct ranks *ranks, const struct rp_op *left, const s
     return left->phase != right->phase || strcmp(module_of(ranks->left, left), module_of(ranks->right, right)) != 0;
 }
 
-/*
- * The launches from an op to the next compared one of its thread. Allocations between cut them into pieces, each with
- * its own digest; where runs allocate at other places, only the number of launches can be compared.
+/* True if the launches after both ops end at the same place: at ops that are partners, or at the end of whole traces.
  */
-struct stretch {
-    uint64_t launches;
-    uint64_t digest; /* of the pieces' digests */
-    uint64_t cut;    /* tells how it is cut into pieces */
-    uint32_t next;   /* the op that ends it, or NO_NEXT */
-    bool lossy;
-};
-
-static struct stretch stretch_after(const struct rp_trace *trace, const uint32_t *next, uint32_t i)
+static bool end_alike(const struct ranks *ranks, uint32_t i, uint32_t j)
 {
-    const uint64_t mix = 0x9e3779b97f4a7c15u;
-    struct stretch stretch = {0};
-    do {
-        const struct rp_trace_op *op = &trace->ops[i];
-        stretch.lossy |= op->lossy;
-        stretch.launches += op->launches;
-        if (op->launches > 0) {
-            stretch.digest = (stretch.digest ^ op->launch_digest) * mix;
-            stretch.cut = (stretch.cut ^ op->launches) * mix;
-        }
-        i = next[i];
-    } while (i != NO_NEXT && !rp_pair_compares((enum rp_op_kind)trace->ops[i].op.kind));
-    stretch.next = i;
-    return stretch;
-}
-
-/* True if both stretches end at the same place: at ops that are partners, or whole traces. */
-static bool end_alike(const struct ranks *ranks, const struct stretch *left, const struct stretch *right)
-{
-    if (left->next == NO_NEXT || right->next == NO_NEXT)
-        return left->next == right->next && ranks->left->complete && ranks->right->complete;
-    return ranks->pairs.right_of[left->next] == right->next;
+    uint32_t left = ranks->left_next[i], right = ranks->right_next[j];
+    if (left == NO_NEXT || right == NO_NEXT)
+        return left == right && ranks->left->complete && ranks->right->complete;
+    return ranks->pairs.right_of[left] == right;
 }
 
 static bool launches_differ(const struct ranks *ranks, uint32_t i, uint32_t j)
 {
-    struct stretch left = stretch_after(ranks->left, ranks->left_next, i);
-    struct stretch right = stretch_after(ranks->right, ranks->right_next, j);
-    if (left.lossy || right.lossy || !end_alike(ranks, &left, &right))
+    const struct rp_trace_op *left = &ranks->left->ops[i], *right = &ranks->right->ops[j];
+    if (left->lossy || right->lossy || !end_alike(ranks, i, j))
         return false;
-    return left.launches != right.launches || (left.cut == right.cut && left.digest != right.digest);
+    return left->launches != right->launches || left->launch_digest != right->launch_digest;
 }
 
 /* Both have fingerprints, and of the same kind of bytes. */
@@ -265,6 +236,7 @@ static enum rp_diff_verdict join(enum rp_diff_verdict a, enum rp_diff_verdict b)
     return b == RP_DIFF_ALIKE ? a : RP_DIFF_DIFFERENT;
 }
 
+/* Of each op the next compared one of its thread, or NO_NEXT. */
 static uint32_t *next_of_threads(const struct rp_trace *trace)
 {
     uint32_t *next = malloc((trace->op_count + 1) * sizeof(*next));
@@ -273,7 +245,8 @@ static uint32_t *next_of_threads(const struct rp_trace *trace)
         memset(later, 0xff, THREADS * sizeof(*later)); /* NO_NEXT */
         for (size_t i = trace->op_count; i-- > 0;) {
             next[i] = later[trace->ops[i].thread];
-            later[trace->ops[i].thread] = (uint32_t)i;
+            if (rp_pair_compares((enum rp_op_kind)trace->ops[i].op.kind))
+                later[trace->ops[i].thread] = (uint32_t)i;
         }
     } else {
         free(next);

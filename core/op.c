@@ -61,6 +61,11 @@ size_t rp_dtype_size(enum rp_dtype dtype)
     return (unsigned)dtype < RP_DTYPE_COUNT ? sizes[dtype] : 1;
 }
 
+bool rp_op_kind_is_allocation(enum rp_op_kind kind)
+{
+    return kind == RP_OP_MALLOC || kind == RP_OP_FREE;
+}
+
 bool rp_op_kind_on_lane(enum rp_op_kind kind)
 {
     static const bool on_lanes[] = {

@@ -121,6 +121,9 @@ size_t rp_dtype_size(enum rp_dtype dtype);
 /* True if the kind is one that NCCL requires of every rank (the on_lane column). */
 bool rp_op_kind_on_lane(enum rp_op_kind kind);
 
+/* True for malloc and free: they pass between the ops of a step without being part of its order. */
+bool rp_op_kind_is_allocation(enum rp_op_kind kind);
+
 /* count times the element size: the bytes of one block of the call (what a gather sends, a reduce-scatter delivers). */
 uint64_t rp_op_bytes(const struct rp_op *op);
 

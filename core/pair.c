@@ -12,7 +12,7 @@
 
 bool rp_pair_compares(enum rp_op_kind kind)
 {
-    return kind != RP_OP_NONE && kind != RP_OP_MALLOC && kind != RP_OP_FREE;
+    return kind != RP_OP_NONE && !rp_op_kind_is_allocation(kind);
 }
 
 static bool on_lane(const struct rp_op *op)

@@ -155,9 +155,11 @@ static void write_modules(struct rp_fold *fold, uint32_t module)
 
 static void fold_op(struct rp_fold *fold, struct rp_producer *producer, const struct rp_op *op)
 {
-    rp_fold_stretch(fold, producer);
     write_modules(fold, op->module);
-    producer->stretch = (struct rp_stretch){.after_begin = op->begin};
+    if (!rp_op_kind_is_allocation((enum rp_op_kind)op->kind)) {
+        rp_fold_stretch(fold, producer);
+        producer->stretch = (struct rp_stretch){.after_begin = op->begin};
+    }
     if (!written(fold, rp_trace_put_op(fold->writer, producer->number, op))) {
         producer->lost_ops_unsaid++;
         return;

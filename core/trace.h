@@ -125,7 +125,7 @@ struct rp_trace_op {
     struct rp_op op;
     uint64_t fingerprint[2]; /* valid if has_fingerprint */
     uint64_t launch_digest;  /* of names and grids, in order */
-    uint32_t launches;       /* kernel launches of the op's thread after it and before that thread's next op */
+    uint32_t launches;       /* of the op's thread after it, before its next op that is no allocation */
     uint16_t thread;
     bool has_fingerprint;
     bool lossy; /* launches of this stretch were lost: count and digest are not whole */

@@ -12,7 +12,7 @@
 
 static bool is_event(const struct rp_op *op)
 {
-    bool allocation = op->kind == RP_OP_MALLOC || op->kind == RP_OP_FREE;
+    bool allocation = rp_op_kind_is_allocation((enum rp_op_kind)op->kind);
     return !allocation && (op->module != RP_MODULE_UNKNOWN || op->phase != RP_PHASE_UNKNOWN);
 }
 
