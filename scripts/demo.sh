@@ -7,7 +7,6 @@ cd "$(dirname "$0")/.." || exit
 
 build=${BUILD:-build}
 out=$build/demo
-# minitrain counts steps from 1, a trace from 0.
 layers=4 step=3
 skipped=layers.$((layers / 2))
 export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}
@@ -77,8 +76,8 @@ record a-again
 record b --skip-layer "$step"
 heading "One step"
 show "$out/a"
-heading "The order of the step that skips $skipped (number $((step - 1)) when the first is 0)"
-show --order --step "$((step - 1))" "$out/b"
+heading "The order of the step that skips $skipped"
+show --order --step "$step" "$out/b"
 heading "Compare the two equal runs"
 compare 0 "$out/a" "$out/a-again" "same: "
 heading "Compare with the run that skips a layer"

@@ -17,7 +17,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     struct arguments *arguments = state->input;
     switch (key) {
     case 'r':
-        arguments->rank = rp_tool_number(state, "--rank", argument);
+        arguments->rank = rp_tool_number(state, "--rank", argument, 0);
         return 0;
     case ARGP_KEY_ARG:
         if (arguments->count == 2)

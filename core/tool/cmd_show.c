@@ -14,6 +14,7 @@
 
 enum view { VIEW_OPS, VIEW_ORDER, VIEW_MODULES, VIEW_CSV };
 
+/* Steps count from 1 for people, as training programs count them, and from 0 in here. */
 enum { STEP_REPRESENTATIVE = -1, STEP_ALL = -2, RANK_FIRST = -1 };
 
 struct arguments {
@@ -31,10 +32,10 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     struct arguments *arguments = state->input;
     switch (key) {
     case 'r':
-        arguments->rank = rp_tool_number(state, "--rank", argument);
+        arguments->rank = rp_tool_number(state, "--rank", argument, 0);
         return 0;
     case 's':
-        arguments->step = strcmp(argument, "all") == 0 ? STEP_ALL : rp_tool_number(state, "--step", argument);
+        arguments->step = strcmp(argument, "all") == 0 ? STEP_ALL : rp_tool_number(state, "--step", argument, 1) - 1;
         return 0;
     case 'a':
         arguments->all_ops = true;
@@ -66,7 +67,7 @@ static void parse_arguments(int argc, char **argv, struct arguments *arguments)
 {
     static const struct argp_option options[] = {
         {"rank", 'r', "N", 0, "Show rank N (default: the lowest)", 0},
-        {"step", 's', "K|all", 0, "Show step K, or all (default: the second-last whole one)", 0},
+        {"step", 's', "K|all", 0, "Show step K, counted from 1, or all (default: the second-last whole one)", 0},
         {"all-ops", 'a', NULL, 0, "Show allocations too", 0},
         {"order", 'o', NULL, 0, "Only the order: modules per phase, in sequence", 0},
         {"modules", 'm', NULL, 0, "Only ops, bytes and launches per module and phase", 0},
@@ -88,7 +89,7 @@ struct range { /* ops [from, to) */
 
 static bool is_shown(const struct arguments *arguments, const struct rp_op *op)
 {
-    return arguments->all_ops || (op->kind != RP_OP_MALLOC && op->kind != RP_OP_FREE);
+    return arguments->all_ops || !rp_op_kind_is_allocation((enum rp_op_kind)op->kind);
 }
 
 /* The ops that were asked for; a heading for them in `title_out`. */
@@ -111,11 +112,11 @@ static enum rp_status choose_range(const struct arguments *arguments, const stru
     }
     size_t step = arguments->step >= 0 ? (size_t)arguments->step : rp_timeline_representative(timeline);
     if (step >= timeline->count) {
-        rp_tool_error("show", "there is no step %zu; the trace has steps 0 to %zu", step, timeline->count - 1);
+        rp_tool_error("show", "there is no step %zu; the trace has steps 1 to %zu", step + 1, timeline->count);
         return RP_NOT_FOUND;
     }
     *range_out = (struct range){timeline->steps[step].first, rp_timeline_end(timeline, step)};
-    snprintf(title_out, title_size, "step %zu%s", step,
+    snprintf(title_out, title_size, "step %zu%s", step + 1,
              timeline->steps[step].kind == RP_STEP_WHOLE ? "" : " (not a whole step)");
     return RP_OK;
 }
@@ -140,7 +141,7 @@ static void print_csv(const struct arguments *arguments, const struct rp_trace *
     rp_rows_csv_head(stdout);
     for (size_t i = range.from; i < range.to; i++) {
         if (is_shown(arguments, &trace->ops[i].op))
-            rp_rows_csv(stdout, trace, i, rp_timeline_step_of(timeline, i));
+            rp_rows_csv(stdout, trace, i, rp_timeline_step_of(timeline, i) + 1);
     }
 }
 

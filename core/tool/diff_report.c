@@ -51,7 +51,7 @@ static enum rp_status step_of(const struct rp_diff_side *side, size_t index, siz
     return RP_OK;
 }
 
-/* "rank 0, step 2, communicator 0, position 25" */
+/* "rank 0, step 3, communicator 0, position 25" */
 static enum rp_status place_text(const struct rp_diff_point *point, char *text, size_t size)
 {
     const struct rp_diff_side *side = named_side(point);
@@ -60,7 +60,7 @@ static enum rp_status place_text(const struct rp_diff_point *point, char *text, 
     enum rp_status status = step_of(side, side->index, &step);
     if (status != RP_OK)
         return status;
-    int used = snprintf(text, size, "rank %" PRId32 ", step %zu", point->rank, step);
+    int used = snprintf(text, size, "rank %" PRId32 ", step %zu", point->rank, step + 1);
     if (op->comm != RP_NO_COMM)
         used += snprintf(text + used, size - (size_t)used, ", communicator %" PRIu32, op->comm);
     if (op->position != RP_NO_POSITION)

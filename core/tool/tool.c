@@ -1,6 +1,7 @@
 #include "core/tool/tool.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -34,13 +35,13 @@ void rp_tool_parse(const struct argp *argp, const char *command, unsigned flags,
     argv[0] = NULL;
 }
 
-int32_t rp_tool_number(struct argp_state *state, const char *option, const char *text)
+int32_t rp_tool_number(struct argp_state *state, const char *option, const char *text, int32_t least)
 {
     char *end;
     errno = 0;
     long number = strtol(text, &end, 10);
-    if (end == text || *end != '\0' || errno != 0 || number < 0 || number > INT32_MAX)
-        argp_error(state, "%s wants a number from 0, not '%s'", option, text);
+    if (end == text || *end != '\0' || errno != 0 || number < least || number > INT32_MAX)
+        argp_error(state, "%s wants a number from %" PRId32 ", not '%s'", option, least, text);
     return (int32_t)number;
 }
 

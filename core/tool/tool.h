@@ -41,8 +41,8 @@ int rp_tool_failed(const char *command, enum rp_status status);
 /* argp_parse() with messages that begin "reprise <command>"; a wrong argument ends the process with RP_EXIT_ERROR. */
 void rp_tool_parse(const struct argp *argp, const char *command, unsigned flags, int argc, char **argv, void *input);
 
-/* The number, at least 0, that `text` is; a wrong one ends the process as other wrong arguments do. */
-int32_t rp_tool_number(struct argp_state *state, const char *option, const char *text);
+/* The number, at least `least`, that `text` is; a wrong one ends the process as other wrong arguments do. */
+int32_t rp_tool_number(struct argp_state *state, const char *option, const char *text, int32_t least);
 
 /* Copies text of a trace with unprintable bytes as \xNN, cut to `size` (terminated). Returns `out`. */
 char *rp_tool_safe(const char *text, char *out, size_t size);

@@ -80,7 +80,7 @@ communicator  ranks  own rank  made by  of  name
            0      2         0  init      -  world
            1      2         0  split     0  -
 
-step 4, ops 48 to 59
+step 5, ops 48 to 59
 position  module    phase      op                                  communicator  launches  fingerprint
       36  layers.0  forward    all-gather 2.0 MiB bfloat16                    0         7  87403132
       37  layers.1  forward    all-gather 2.0 MiB bfloat16                    0         7  df9fd245
@@ -94,7 +94,7 @@ position  module    phase      op                                  communicator 
        -  -         other      send 1.0 KiB bfloat16 to 1                     0         0  -
        4  norm      optimizer  all-reduce 4 B float32 sum                     1         2  53b88108
 
-order of step 4
+order of step 5
   forward    layers.0 layers.1 layers.2
   backward   layers.2 layers.1 layers.0
   other      -
@@ -104,11 +104,11 @@ END
 
 @test "show: another rank, one file, another step" {
     make_trace a
-    succeeds show a --rank 1 --step 0
+    succeeds show a --rank 1 --step 1
     has "rank 1: 72 ops in 6 steps, 6 of them whole; 2 communicators"
-    has "step 0, ops 0 to 11"
+    has "step 1, ops 0 to 11"
     cp out by_rank
-    succeeds show a/rank-1.rpt --step 0
+    succeeds show a/rank-1.rpt --step 1
     diff <(tail -n +5 by_rank | grep -v '^   [01] ') <(tail -n +4 out | grep -v '^   [01] ')
 }
 
@@ -125,7 +125,7 @@ END
 @test "show: the order alone, long lines folded" {
     make_trace a layers=12
     succeeds show a --order
-    [ "$(sed -n '/^step 4/,$p' out)" = "step 4, ops 156 to 194
+    [ "$(sed -n '/^step 5/,$p' out)" = "step 5, ops 156 to 194
   forward    layers.0 layers.1 layers.2 layers.3 layers.4 layers.5 layers.6 layers.7 layers.8
              layers.9 layers.10 layers.11
   backward   layers.11 layers.10 layers.9 layers.8 layers.7 layers.6 layers.5 layers.4 layers.3
@@ -154,8 +154,8 @@ END
     succeeds show a --csv --step all --all-ops
     [ "$(wc -l < out)" = 73 ]
     [ "$(awk -F, '{ print NF }' out | sort -u)" = 22 ]
-    has "0,4,48,36,layers.0,forward,all-gather,2097152,bfloat16,-,,0,0,0x5500,0,0x21,49000000,49400000,7,9350c6a51d38bda6,0,87403132fdbda90c78bfcecd024256f3"
-    grep -Eq '^0,0,9,,-,-,malloc,4096,uint8,-,,,0,0x5500,0,0x0,10000000,10400000,0,[0-9a-f]{16},0,$' out
+    has "0,5,48,36,layers.0,forward,all-gather,2097152,bfloat16,-,,0,0,0x5500,0,0x21,49000000,49400000,7,9350c6a51d38bda6,0,87403132fdbda90c78bfcecd024256f3"
+    grep -Eq '^0,1,9,,-,-,malloc,4096,uint8,-,,,0,0x5500,0,0x0,10000000,10400000,0,[0-9a-f]{16},0,$' out
 }
 
 @test "show: a run without a repeating step is shown from its start" {
@@ -210,13 +210,13 @@ END
 @test "diff: a skipped layer" {
     make_trace a
     make_trace b skip=1
-    differs "layers.1 forward, all-gather 2.0 MiB bfloat16: only in A (rank 0, step 3, communicator 0, position 28)" a b
+    differs "layers.1 forward, all-gather 2.0 MiB bfloat16: only in A (rank 0, step 4, communicator 0, position 28)" a b
     printed << 'END'
-different: layers.1 forward, all-gather 2.0 MiB bfloat16: only in A (rank 0, step 3, communicator 0, position 28)
+different: layers.1 forward, all-gather 2.0 MiB bfloat16: only in A (rank 0, step 4, communicator 0, position 28)
 A: a
 B: b
 
-first difference: rank 0, step 3, communicator 0, position 28
+first difference: rank 0, step 4, communicator 0, position 28
   layers.1 forward, all-gather 2.0 MiB bfloat16: only in A
      position  module    phase     op                                  communicator  launches  fingerprint
   A        25  layers.0  backward  all-gather 2.0 MiB bfloat16                    0         7  0b29c4ab
@@ -247,7 +247,7 @@ END
 @test "diff: more layers" {
     make_trace a
     make_trace b layers=5
-    differs "layers.3 forward, all-gather 2.0 MiB bfloat16: only in B (rank 0, step 0, communicator 0, position 3)" a b
+    differs "layers.3 forward, all-gather 2.0 MiB bfloat16: only in B (rank 0, step 1, communicator 0, position 3)" a b
     has "        72  only in B"
     has "         0  only in A"
 }
@@ -255,24 +255,24 @@ END
 @test "diff: size, data type, name, launches, bytes" {
     make_trace a
     make_trace size resize=1
-    differs "layers.1 forward, all-gather 2.0 MiB bfloat16: other size (rank 0, step 3, communicator 0, position 28)" a size
+    differs "layers.1 forward, all-gather 2.0 MiB bfloat16: other size (rank 0, step 4, communicator 0, position 28)" a size
     has "        18  other size"
     has "bytes compared for 102 of 120 ops with a fingerprint"
     make_trace type retype=0
-    differs "layers.0 forward, all-gather 2.0 MiB bfloat16: other data type (rank 0, step 3, communicator 0, position 27)" a type
+    differs "layers.0 forward, all-gather 2.0 MiB bfloat16: other data type (rank 0, step 4, communicator 0, position 27)" a type
     make_trace name rename=2 at=0
-    differs "layers.2 forward, all-gather 2.0 MiB bfloat16: other module or phase (rank 0, step 0, communicator 0, position 2)" a name
+    differs "layers.2 forward, all-gather 2.0 MiB bfloat16: other module or phase (rank 0, step 1, communicator 0, position 2)" a name
     grep -q '^  B>        2  blocks.2  forward ' out
     make_trace launches launches=0
-    differs "layers.0 forward, all-gather 2.0 MiB bfloat16: other kernel launches (rank 0, step 3, communicator 0, position 27)" a launches
-    has "first difference of kernel launches: rank 0, step 3, communicator 0, position 27"
+    differs "layers.0 forward, all-gather 2.0 MiB bfloat16: other kernel launches (rank 0, step 4, communicator 0, position 27)" a launches
+    has "first difference of kernel launches: rank 0, step 4, communicator 0, position 27"
 }
 
 @test "diff: other bytes, on one rank" {
     make_trace a
     make_trace b bytes=2 only=1
-    differs "layers.2 forward, all-gather 2.0 MiB bfloat16: other bytes (rank 1, step 3, communicator 0, position 29)" a b
-    has "first difference of bytes: rank 1, step 3, communicator 0, position 29"
+    differs "layers.2 forward, all-gather 2.0 MiB bfloat16: other bytes (rank 1, step 4, communicator 0, position 29)" a b
+    has "first difference of bytes: rank 1, step 4, communicator 0, position 29"
     has "         9  other bytes"
     succeeds diff a b --rank 0
 }
@@ -280,19 +280,19 @@ END
 @test "diff: structure and bytes are both named" {
     make_trace a
     make_trace b bytes=2 skip=1
-    differs "layers.1 forward, all-gather 2.0 MiB bfloat16: only in A (rank 0, step 3, communicator 0, position 28)" a b
-    has "first difference: rank 0, step 3, communicator 0, position 28"
-    has "first difference of bytes: rank 0, step 3, communicator 0, position 29"
+    differs "layers.1 forward, all-gather 2.0 MiB bfloat16: only in A (rank 0, step 4, communicator 0, position 28)" a b
+    has "first difference: rank 0, step 4, communicator 0, position 28"
+    has "first difference of bytes: rank 0, step 4, communicator 0, position 29"
 }
 
 @test "diff: a run that ends early" {
     make_trace a
     make_trace b steps=4
-    local where="layers.0 backward, reduce-scatter 4.0 MiB float32 avg; A goes on with layers.0 forward, all-gather 2.0 MiB bfloat16 (rank 0, step 4, communicator 0, position 36)"
+    local where="layers.0 backward, reduce-scatter 4.0 MiB float32 avg; A goes on with layers.0 forward, all-gather 2.0 MiB bfloat16 (rank 0, step 5, communicator 0, position 36)"
     differs "B ends after $where" a b
     differs "A ends after ${where/; A/; B}" b a
     make_trace none steps=0
-    differs "B ends before layers.0 forward, all-gather 2.0 MiB bfloat16 (rank 0, step 0, communicator 0, position 0)" a none
+    differs "B ends before layers.0 forward, all-gather 2.0 MiB bfloat16 (rank 0, step 1, communicator 0, position 0)" a none
 }
 
 @test "diff: traces that are cut short or have losses are compared as far as they go" {
@@ -355,13 +355,13 @@ END
     refuses "reprise show: takes one trace" show a a
     refuses "reprise show: unrecognized option '--ranks'" show --ranks a
     refuses "reprise show: --rank wants a number from 0, not '1x'" show --rank 1x a
-    refuses "reprise show: --step wants a number from 0, not '-1'" show --step -1 a
+    refuses "reprise show: --step wants a number from 1, not '0'" show --step 0 a
     refuses "reprise diff: two traces are needed" diff a
     refuses "reprise diff: takes two traces" diff a a a
     refuses "reprise run: no command given" run
     refuses "reprise run: no command given" run --record x --
     fails "reprise show: a: has no rank 7" show a --rank 7
-    fails "reprise show: there is no step 6; the trace has steps 0 to 5" show a --step 6
+    fails "reprise show: there is no step 7; the trace has steps 1 to 6" show a --step 7
     fails "reprise diff: rank 7 is not in both runs" diff a a --rank 7
     fails "reprise diff: the runs have no rank in common" diff a/rank-0.rpt a/rank-1.rpt
 }
