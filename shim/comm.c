@@ -218,7 +218,7 @@ static void comm_ready(struct rp_comm *comm)
         real->ncclCommCount(comm->handle, &comm->about.nranks);
         real->ncclCommUserRank(comm->handle, &comm->about.rank);
     }
-    rp_run_announce(comm->about.rank, comm->about.nranks);
+    rp_run_announce(comm->about.rank);
     prints_start(comm, real);
     rp_recorder_comm(&comm->about);
     rp_recorder_state(RP_STATE_COMM_READY, comm->about.number, NULL);

@@ -81,14 +81,12 @@ bool rp_run_start(void)
     return active;
 }
 
-void rp_run_announce(int comm_rank, int comm_nranks)
+void rp_run_announce(int comm_rank)
 {
     if (atomic_exchange(&run.announced, true))
         return;
     struct rp_job job = rp_job_read();
     rp_log_set_rank(job.rank >= 0 ? job.rank : comm_rank);
-    rp_log_job(RP_LOG_INFO, "run", "recording %d ranks into %s", job.nranks > 0 ? job.nranks : comm_nranks,
-               run.options.trace != NULL ? run.options.trace : "a new directory reprise-<time>-<pid>");
 }
 
 /* Only here, before main(): a program may push its first NVTX range before it calls anything that we hook. */

@@ -50,6 +50,6 @@ static inline void rp_hook_leave(void)
 }
 
 /* The first communicator exists: this rank is known, lines for the whole job are due. Once; later calls do nothing. */
-void rp_run_announce(int comm_rank, int comm_nranks);
+void rp_run_announce(int comm_rank);
 
 #endif
