@@ -4,9 +4,8 @@
  */
 #include <cuda_runtime_api.h>
 
-__attribute__((visibility("default"))) cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block,
-                                                                    void **args, size_t shared_bytes,
-                                                                    cudaStream_t stream)
+__attribute__((visibility("default"))) cudaError_t
+cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void **args, size_t shared_bytes, cudaStream_t stream)
 {
     (void)function;
     (void)grid;
