@@ -7,25 +7,46 @@
 
 #define COMM_MAGIC 0x636f6d6du
 
-struct stop *stop_new(void)
+static struct stop *stop_new(void)
 {
     struct stop *stop = calloc(1, sizeof *stop);
-    if (stop)
-        atomic_init(&stop->references, 1);
+    if (!stop)
+        return NULL;
+    atomic_init(&stop->references, 1);
+    pthread_mutex_init(&stop->lock, NULL);
     return stop;
 }
 
-struct stop *stop_keep(struct stop *stop)
+static struct stop *stop_watch(struct stop *stop, struct watch *watch, struct ncclComm *comm)
 {
-    if (stop)
-        atomic_fetch_add(&stop->references, 1);
+    atomic_fetch_add(&stop->references, 1);
+    watch->comm = comm;
+    pthread_mutex_lock(&stop->lock);
+    watch->next = stop->watches;
+    stop->watches = watch;
+    pthread_mutex_unlock(&stop->lock);
     return stop;
 }
 
-void stop_drop(struct stop *stop)
+static void stop_drop(struct stop *stop)
 {
-    if (stop && atomic_fetch_sub(&stop->references, 1) == 1)
-        free(stop);
+    if (atomic_fetch_sub(&stop->references, 1) != 1)
+        return;
+    pthread_mutex_destroy(&stop->lock);
+    free(stop);
+}
+
+static void stop_unwatch(struct stop *stop, struct watch *watch)
+{
+    if (!stop)
+        return;
+    pthread_mutex_lock(&stop->lock);
+    struct watch **link = &stop->watches;
+    while (*link != watch)
+        link = &(*link)->next;
+    *link = watch->next;
+    pthread_mutex_unlock(&stop->lock);
+    stop_drop(stop);
 }
 
 struct ncclComm *comm_new(void)
@@ -40,9 +61,27 @@ struct ncclComm *comm_new(void)
     pthread_cond_init(&comm->changed, NULL);
     comm->device = fake_device_current();
     comm->blocking = true;
-    comm->stop = stop_new();
     comm->chain = fake_chain_new();
+    struct stop *stop = stop_new();
+    if (!stop) {
+        comm_drop(comm);
+        return NULL;
+    }
+    comm->stop = stop_watch(stop, &comm->watch, comm);
+    stop_drop(stop);
     return comm;
+}
+
+void comm_follow(struct ncclComm *comm, struct ncclComm *parent, bool shared)
+{
+    if (!shared) {
+        comm->parent_stop = stop_watch(parent->stop, &comm->parent_watch, comm);
+        return;
+    }
+    stop_unwatch(comm->stop, &comm->watch);
+    fake_chain_drop(comm->chain);
+    comm->chain = fake_chain_keep(parent->chain);
+    comm->stop = stop_watch(parent->stop, &comm->watch, comm);
 }
 
 struct ncclComm *comm_keep(struct ncclComm *comm)
@@ -55,11 +94,11 @@ void comm_drop(struct ncclComm *comm)
 {
     if (atomic_fetch_sub(&comm->references, 1) != 1)
         return;
+    stop_unwatch(comm->stop, &comm->watch);
+    stop_unwatch(comm->parent_stop, &comm->parent_watch);
     comm->magic = 0;
     segment_unmap(&comm->segment);
     fake_chain_drop(comm->chain);
-    stop_drop(comm->stop);
-    stop_drop(comm->parent_stop);
     pthread_mutex_destroy(&comm->lock);
     pthread_cond_destroy(&comm->changed);
     free(comm);
@@ -130,6 +169,15 @@ static void wake(struct ncclComm *comm)
     pthread_mutex_unlock(&comm->lock);
 }
 
+static void stop_raise(struct stop *stop)
+{
+    atomic_store(&stop->raised, true);
+    pthread_mutex_lock(&stop->lock);
+    for (struct watch *watch = stop->watches; watch; watch = watch->next)
+        wake(watch->comm);
+    pthread_mutex_unlock(&stop->lock);
+}
+
 void comm_halt(struct ncclComm *comm)
 {
     atomic_store(&comm->revoked, true);
@@ -144,8 +192,7 @@ ncclResult_t pncclCommAbort(ncclComm_t comm)
     ncclResult_t result = comm_check(comm);
     if (result != ncclSuccess)
         return result;
-    atomic_store(&comm->stop->raised, true);
-    wake(comm);
+    stop_raise(comm->stop);
     leave_wait(comm);
     comm_drop(comm);
     return ncclSuccess;

@@ -158,14 +158,7 @@ static struct ncclComm *child_new(struct ncclComm *parent, bool share, const ncc
         return NULL;
     comm->device = parent->device;
     comm->blocking = parent->blocking;
-    if (share && !atomic_load(&parent->revoked)) {
-        fake_chain_drop(comm->chain);
-        stop_drop(comm->stop);
-        comm->chain = fake_chain_keep(parent->chain);
-        comm->stop = stop_keep(parent->stop);
-    } else {
-        comm->parent_stop = stop_keep(parent->stop);
-    }
+    comm_follow(comm, parent, share && !atomic_load(&parent->revoked));
     if (config_apply(comm, config) == ncclSuccess)
         return comm;
     comm_drop(comm);

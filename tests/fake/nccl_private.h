@@ -72,7 +72,7 @@ struct shared {
 };
 
 struct segment {
-    struct shared *shared;
+    struct shared *_Atomic shared; /* set last, by the init job */
     size_t bytes;
     int ranks;
 };
@@ -93,10 +93,18 @@ void segment_sleep(const struct segment *segment, uint32_t seen);
 
 /* Communicators (nccl_comm.c) -------------------------------------------------------------------------------------- */
 
-/* Raised by abort; shared between a parent and children that share its resources. */
+/* Raised by abort; shared between a parent and children that share its resources. Raising it wakes all watchers: the
+ * communicators that use it, and children of a user, whose init it ends. */
+struct watch {
+    struct ncclComm *comm;
+    struct watch *next;
+};
+
 struct stop {
     atomic_int references;
     atomic_bool raised;
+    pthread_mutex_t lock; /* guards the list; taken before a communicator's lock */
+    struct watch *watches;
 };
 
 struct user_op {
@@ -120,8 +128,10 @@ struct ncclComm {
     struct fake_chain *chain;
     struct stop *stop;        /* abort */
     struct stop *parent_stop; /* aborting the parent ends an init in progress; or NULL */
-    atomic_bool revoked;      /* ends the data plane only */
-    _Atomic int async;        /* ncclResult_t */
+    struct watch watch;
+    struct watch parent_watch;
+    atomic_bool revoked; /* ends the data plane only */
+    _Atomic int async;   /* ncclResult_t */
     atomic_bool finalized;
     _Atomic uint64_t init_time; /* modelled time of the end of init */
     uint64_t step;              /* data plane; used by the running work only */
@@ -148,9 +158,8 @@ bool comm_halted(const struct ncclComm *comm);
 void comm_ring(const struct ncclComm *comm);
 /* Ends the data plane for good and waits until no work is inside. */
 void comm_halt(struct ncclComm *comm);
-struct stop *stop_new(void);
-struct stop *stop_keep(struct stop *stop);
-void stop_drop(struct stop *stop);
+/* The communicator's stop is `parent`'s (shared), or its own and `parent`'s ends its init; before it is used. */
+void comm_follow(struct ncclComm *comm, struct ncclComm *parent, bool shared);
 
 /* The host plane: one rendezvous after another, in the order of their tickets (nccl_host.c). */
 enum host_what { HOST_PRECONNECT = 1, HOST_SPLIT };

@@ -46,7 +46,9 @@ bool segment_map(struct segment *segment_out, int descriptor, int ranks)
     void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, descriptor, 0);
     if (base == MAP_FAILED)
         return false;
-    *segment_out = (struct segment){base, bytes, ranks};
+    segment_out->bytes = bytes;
+    segment_out->ranks = ranks;
+    segment_out->shared = base;
     return true;
 }
 

@@ -523,6 +523,42 @@ static void abort_wakes(int rank, int ranks)
     CHECK(splitter.result != ncclSuccess);
 }
 
+/* A child that shares its parent's resources ends with it; a child's init in progress too. */
+static void parent_abort(int rank, int ranks)
+{
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.splitShare = 1;
+    config.blocking = 0;
+    ncclComm_t comm, sharing, starting;
+    CUDA(cudaSetDevice(rank));
+    CHECK(ncclCommInitRankConfig(&comm, ranks, ranks_id, rank, &config) == ncclInProgress);
+    settle(comm);
+    CHECK(ncclCommSplit(comm, 0, rank, &sharing, NULL) == ncclInProgress);
+    settle(sharing);
+    if (rank == 1)
+        raise(SIGKILL);
+    int *value = device_int(1), excluded[1] = {1};
+    cudaStream_t stream;
+    CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    CHECK(ncclAllReduce(value, value, 1, ncclInt32, ncclSum, sharing, stream) == ncclInProgress);
+    /* Rank 2 never comes to this one. */
+    if (rank == 0)
+        CHECK(ncclCommShrink(comm, excluded, 1, &starting, NULL, NCCL_SHRINK_DEFAULT) == ncclInProgress);
+    usleep(30000);
+    CHECK(cudaStreamQuery(stream) == cudaErrorNotReady);
+    NCCL(ncclCommAbort(comm));
+    CUDA(cudaStreamSynchronize(stream));
+    ncclResult_t state = ncclInProgress;
+    while (rank == 0 && state == ncclInProgress) {
+        usleep(1000);
+        NCCL(ncclCommGetAsyncError(starting, &state));
+    }
+    CHECK(state != ncclSuccess);
+    if (rank == 0)
+        NCCL(ncclCommAbort(starting));
+    NCCL(ncclCommAbort(sharing));
+}
+
 static void revoked(int rank, int ranks)
 {
     ncclComm_t comm = comm_of(rank, ranks), child;
@@ -693,6 +729,7 @@ static void test_death(void **state)
     (void)state;
     fault_run("kill:rank=1,op=2", 3, dead_rank, 1);
     ranks_run_killed(2, abort_wakes, 1);
+    ranks_run_killed(3, parent_abort, 1);
     ranks_run(2, revoked);
 }
 
