@@ -52,6 +52,7 @@ struct driver {
 /* What we keep in a device's primary context. */
 struct device {
     CUcontext context;
+    CUmodule module;
     CUfunction fingerprint;
     CUstream stream; /* our own, non-blocking: what is set up there waits for nobody */
     unsigned max_blocks;
@@ -161,11 +162,10 @@ static void scope_leave(struct scope *scope)
 
 static enum rp_status device_fill(struct device *device, CUdevice ordinal)
 {
-    CUmodule module;
     int processors = 0;
     TRY(cuDeviceGetAttribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, ordinal));
-    TRY(cuModuleLoadData(&module, rp_kernels_image));
-    TRY(cuModuleGetFunction(&device->fingerprint, module, RP_FINGERPRINT_KERNEL));
+    TRY(cuModuleLoadData(&device->module, rp_kernels_image));
+    TRY(cuModuleGetFunction(&device->fingerprint, device->module, RP_FINGERPRINT_KERNEL));
     TRY(cuStreamCreate(&device->stream, CU_STREAM_NON_BLOCKING));
     device->max_blocks = processors > 0 ? (unsigned)processors * 2 : 128;
     return RP_OK;
@@ -262,13 +262,19 @@ static struct rp_prints *prints_reuse(int ordinal)
 
 static enum rp_status prints_get(int device, struct rp_prints **prints_out)
 {
-    *prints_out = prints_reuse(device);
-    if (*prints_out != NULL)
-        return RP_OK;
-    *prints_out = calloc(1, sizeof **prints_out);
-    if (*prints_out == NULL)
-        return fail(RP_NO_MEMORY, "no memory for fingerprints", CUDA_SUCCESS);
-    return prints_make(device, *prints_out);
+    struct rp_prints *prints = prints_reuse(device);
+    enum rp_status status = RP_OK;
+    if (prints == NULL) {
+        prints = calloc(1, sizeof *prints);
+        if (prints == NULL)
+            return fail(RP_NO_MEMORY, "no memory for fingerprints", CUDA_SUCCESS);
+        status = prints_make(device, prints);
+    }
+    if (status == RP_OK)
+        *prints_out = prints;
+    else if (prints->entries == NULL)
+        free(prints); /* the device knows nothing of it yet */
+    return status;
 }
 
 enum rp_status rp_prints_acquire(int device, struct rp_prints **prints_out, uint64_t *first_out)

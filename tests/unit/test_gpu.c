@@ -195,9 +195,9 @@ static void test_no_such_device(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes_and_alignments),   cmocka_unit_test(test_every_bit_counts),
-        cmocka_unit_test(test_place_and_length_count), cmocka_unit_test(test_many_under_way),
-        cmocka_unit_test(test_entries_are_used_again), cmocka_unit_test(test_memory_is_handed_on),
+        cmocka_unit_test(test_sizes_and_alignments),      cmocka_unit_test(test_every_bit_counts),
+        cmocka_unit_test(test_place_and_length_count),    cmocka_unit_test(test_many_under_way),
+        cmocka_unit_test(test_entries_are_used_again),    cmocka_unit_test(test_memory_is_handed_on),
         cmocka_unit_test(test_captured_streams_are_seen), cmocka_unit_test(test_no_such_device),
     };
     return cmocka_run_group_tests(tests, group_setup, group_teardown);
