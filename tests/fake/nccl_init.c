@@ -181,7 +181,7 @@ static void split_place(struct child *child, const struct host_word *words)
         if (words[i].color != child->color)
             continue;
         comm->ranks++;
-        comm->rank += words[i].key < child->key || (words[i].key == child->key && i < child->parent->rank);
+        comm->rank += words[i].key < child->key || (i < child->parent->rank && words[i].key == child->key);
     }
 }
 
@@ -293,7 +293,7 @@ static ncclResult_t shrink_add(struct ncclComm *parent, const int *excluded, int
     *child = (struct child){comm_keep(parent), comm, 0, 0, ++parent->shrinks, 0};
     pthread_mutex_unlock(&parent->lock);
     for (int i = 0; i < parent->ranks; i++) {
-        comm->rank += stays[i] && i < parent->rank;
+        comm->rank += i < parent->rank && stays[i];
         comm->ranks += stays[i];
     }
     child_key(child, "shrink", stays, (size_t)parent->ranks);

@@ -91,4 +91,54 @@ static inline void host_copy(void *to, const void *device, size_t bytes)
     CUDA(cudaMemcpy(to, device, bytes, cudaMemcpyDeviceToHost));
 }
 
+/* The communicator of all ranks, on the device of the rank's number. */
+static inline ncclComm_t comm_of(int rank, int ranks)
+{
+    ncclComm_t comm;
+    CUDA(cudaSetDevice(rank));
+    NCCL(ncclCommInitRank(&comm, ranks, ranks_id, rank));
+    return comm;
+}
+
+static inline int *device_int(int value)
+{
+    return device_copy(&value, sizeof value);
+}
+
+static inline int host_int(const int *device)
+{
+    int value;
+    host_copy(&value, device, sizeof value);
+    return value;
+}
+
+/* One all-reduce of 1: how many ranks took part. */
+static inline int count_ranks(ncclComm_t comm)
+{
+    int *value = device_int(1);
+    NCCL(ncclAllReduce(value, value, 1, ncclInt32, ncclSum, comm, NULL));
+    int sum = host_int(value);
+    CUDA(cudaFree(value));
+    return sum;
+}
+
+/* Waits for the end of a nonblocking call. */
+static inline void settle(ncclComm_t comm)
+{
+    ncclResult_t state = ncclInProgress;
+    while (state == ncclInProgress) {
+        NCCL(ncclCommGetAsyncError(comm, &state));
+        usleep(100);
+    }
+    CHECK(state == ncclSuccess);
+}
+
+/* Costs that make modelled times easy to tell: 7 us and 2 GB/s between ranks, 1 GB/s within a device. */
+static inline void link_set(void)
+{
+    setenv("FAKE_LINK_LATENCY_US", "7", 1);
+    setenv("FAKE_LINK_GBPS", "2", 1);
+    setenv("FAKE_HBM_GBPS", "1", 1);
+}
+
 #endif

@@ -7,14 +7,6 @@
 
 #define COUNT 70001 /* several chunks, and an odd rest */
 
-static ncclComm_t comm_of(int rank, int ranks)
-{
-    ncclComm_t comm;
-    CUDA(cudaSetDevice(rank));
-    NCCL(ncclCommInitRank(&comm, ranks, ranks_id, rank));
-    return comm;
-}
-
 /* What rank `rank` puts at place i. */
 static int value_of(int rank, size_t i)
 {
@@ -295,9 +287,7 @@ static void test_types(void **state)
 static void test_modelled_time(void **state)
 {
     (void)state;
-    setenv("FAKE_LINK_LATENCY_US", "7", 1);
-    setenv("FAKE_LINK_GBPS", "2", 1);
-    setenv("FAKE_HBM_GBPS", "1", 1);
+    link_set();
     for (int ranks = 2; ranks <= 4; ranks++)
         ranks_run(ranks, modelled_time);
     unsetenv("FAKE_LINK_LATENCY_US");
