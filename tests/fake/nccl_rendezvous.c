@@ -50,6 +50,7 @@ static socklen_t address_of(const struct ncclComm *comm, struct sockaddr_un *add
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 }
 
+/* One byte goes with the descriptor; a byte alone turns the guest away. */
 static bool descriptor_send(int socket, int descriptor)
 {
     char byte = 1;
@@ -68,6 +69,8 @@ static bool descriptor_send(int socket, int descriptor)
     return sendmsg(socket, &message, MSG_NOSIGNAL) == 1;
 }
 
+enum { HOST_GONE = -1, TURNED_AWAY = -2 };
+
 static int descriptor_receive(int socket)
 {
     char byte;
@@ -79,10 +82,10 @@ static int descriptor_receive(int socket)
     struct msghdr message = {
         .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof control.room};
     if (recvmsg(socket, &message, MSG_CMSG_CLOEXEC) != 1)
-        return -1;
+        return HOST_GONE;
     struct cmsghdr *header = CMSG_FIRSTHDR(&message);
     if (!header || header->cmsg_type != SCM_RIGHTS)
-        return -1;
+        return TURNED_AWAY;
     int descriptor;
     memcpy(&descriptor, CMSG_DATA(header), sizeof descriptor);
     return descriptor;
@@ -106,6 +109,7 @@ static bool guest_serve(const struct ncclComm *comm, int socket, int descriptor,
         return false;
     bool good = hello.ranks == comm->ranks && hello.rank >= 0 && hello.rank < comm->ranks && !known[hello.rank];
     if (!good) {
+        send(socket, "", 1, MSG_NOSIGNAL);
         nccl_warn(ncclInvalidUsage, "init: rank %d of %d does not fit rank %d of %d", hello.rank, hello.ranks,
                   comm->rank, comm->ranks);
         return false;
@@ -141,8 +145,10 @@ static ncclResult_t guest(struct ncclComm *comm, int socket)
     if (send(socket, &hello, sizeof hello, MSG_NOSIGNAL) != (ssize_t)sizeof hello || !readable(comm, socket))
         return ended(comm) ? ncclInternalError : nccl_warn(ncclRemoteError, "init: the hosting rank is gone");
     int descriptor = descriptor_receive(socket);
-    if (descriptor < 0)
+    if (descriptor == TURNED_AWAY)
         return nccl_warn(ncclInvalidUsage, "init: rank %d of %d was turned away", comm->rank, comm->ranks);
+    if (descriptor < 0)
+        return nccl_warn(ncclRemoteError, "init: the hosting rank is gone");
     bool mapped = segment_map(&comm->segment, descriptor, comm->ranks);
     close(descriptor);
     return mapped ? ncclSuccess : nccl_warn(ncclSystemError, "init: cannot map: %s", strerror(errno));
