@@ -7,7 +7,6 @@ set -eu
 cd "$(dirname "$0")/.."
 
 target=$PWD/build-deps/libunwind
-work=$PWD/build-deps/libunwind-work
 
 # The system's sources of packages as sources of source packages: one-line and deb822 files.
 write_apt_sources() {
@@ -41,25 +40,31 @@ fetch() {
 build() {
     cd "$work"/libunwind-*/
     [ -x configure ] || autoreconf -i
-    ./configure --prefix="$target" --libdir="$target/lib" --disable-shared --enable-static --with-pic --disable-tests \
+    ./configure --prefix="$work/out" --libdir="$work/out/lib" --disable-shared --enable-static --with-pic --disable-tests \
         --disable-minidebuginfo --disable-zlibdebuginfo --disable-documentation --disable-cxx-exceptions \
         CFLAGS="-O2 -fPIC -ftls-model=initial-exec"
     make -j"$(nproc)"
     make install
-    rm -f "$target/include/unwind.h" # would hide the compiler's own
+    rm "$work/out/include/unwind.h" # would hide the compiler's own
+    mkdir -p "$target/lib"
+    cp -r "$work/out/include" "$target/"
+    cp "$work/out/lib/libunwind.a" "$target/lib/"
 }
 
 recipe=$(cat "$0" <("${CC:-cc}" -dumpmachine) | sha256sum)
 if [ -e "$target/lib/libunwind.a" ] && [ "$(cat "$target/recipe" 2>/dev/null)" = "$recipe" ]; then
     exit 0
 fi
-rm -rf "$target" "$work"
-mkdir -p "$work"
+# Not below this folder: configure refuses names with spaces.
+work=$(mktemp -d "${TMPDIR:-/tmp}/reprise-libunwind-XXXXXX")
+trap 'rm -rf "$work"' EXIT
+rm -rf "$target"
 log=build-deps/libunwind.log
 echo "reprise: building libunwind from the distribution's source package (log: $log)"
 # Each step in a shell of its own: `set -e` does not hold in a function whose result is tested.
 export -f fetch build write_apt_sources apt_private
 export work target
+unset MAKEFLAGS MFLAGS MAKELEVEL # variables of our own make are not for libunwind's
 if ! bash -euc fetch > "$log" 2>&1; then
     echo "reprise: no source package of libunwind (see $log); the library will look for libunwind.so.8 when it runs" >&2
     exit 1
@@ -70,4 +75,3 @@ if ! bash -euc build >> "$log" 2>&1; then
     exit 1
 fi
 echo "$recipe" > "$target/recipe"
-rm -rf "$work"
