@@ -163,9 +163,9 @@ lint: programs
 demo: programs
 	@BUILD=$(BUILD) scripts/demo.sh
 
-# A benchmark that needs what the machine lacks says so itself.
 bench: programs $(BENCH)
-	@for script in scripts/bench_*.sh; do BUILD=$(BUILD) $$script || exit 1; done
+	@BUILD=$(BUILD) scripts/bench_launch.sh
+	@if [ -e /dev/nvidia0 ]; then BUILD=$(BUILD) scripts/bench_gpu.sh; else echo 'no GPU here: not measured on one'; fi
 
 # Installing --------------------------------------------------------------------------------------------------------
 # reprise finds the library beside itself: ../lib/libreprise.so.
