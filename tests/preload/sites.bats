@@ -83,6 +83,7 @@ says() {
     *.so*) ;;
     *) skip "python3 has no shared library" ;;
     esac
+    [ -e "$python" ] || skip "$python is not installed"
     script='
 import ctypes
 ask = ctypes.CDLL(None).probe_here
