@@ -104,17 +104,19 @@ char *rp_rows_event(const struct rp_trace *trace, const struct rp_op *op, char *
 
 /* ---------------------------------------------------------------- CSV */
 
-static void csv_text(FILE *out, const char *text)
+static void csv_text(FILE *out, const char *name)
 {
-    if (strpbrk(text, ",\"\r\n") == NULL) {
+    char text[4 * RP_MODULE_NAME_MAX + 5]; /* also a CSV is looked at in a terminal */
+    rp_tool_safe(name, text, sizeof(text));
+    if (strpbrk(text, ",\"") == NULL) {
         fputs(text, out);
         return;
     }
     fputc('"', out);
-    for (; *text != '\0'; text++) {
-        if (*text == '"')
+    for (const char *c = text; *c != '\0'; c++) {
+        if (*c == '"')
             fputc('"', out);
-        fputc(*text, out);
+        fputc(*c, out);
     }
     fputc('"', out);
 }

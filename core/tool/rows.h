@@ -21,7 +21,10 @@ void rp_rows_head(const struct rp_rows *rows, FILE *out, const char *indent);
 void rp_rows_print(const struct rp_rows *rows, FILE *out, const char *indent, const struct rp_trace *trace,
                    const struct rp_trace_op *op);
 
-/* One line of CSV (RFC 4180, but lines end in a newline alone). Times are ns from the trace's start. */
+/*
+ * One line of CSV (RFC 4180, but lines end in a newline alone). Times are ns from the trace's start; names are made
+ * safe (tool.h).
+ */
 void rp_rows_csv_head(FILE *out);
 void rp_rows_csv(FILE *out, const struct rp_trace *trace, size_t index, size_t step);
 

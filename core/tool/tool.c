@@ -4,8 +4,10 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 void rp_tool_error(const char *command, const char *format, ...)
 {
@@ -45,15 +47,43 @@ int32_t rp_tool_number(struct argp_state *state, const char *option, const char 
     return (int32_t)number;
 }
 
+/* Control characters, also those of C1 and those that turn the direction of writing round. */
+static bool is_control(uint32_t code)
+{
+    return code < 0x20 || (code >= 0x7f && code < 0xa0) || (code >= 0x2028 && code <= 0x202e) ||
+           (code >= 0x2066 && code <= 0x2069) || code == 0x200e || code == 0x200f;
+}
+
+/* Bytes of the UTF-8 character that `text` begins with; 0 if it is none, or one that a terminal would obey. */
+static size_t printable_length(const char *text)
+{
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000}; /* by length: less would be a longer way to say it */
+    unsigned char first = (unsigned char)text[0];
+    if (first < 0x80)
+        return !is_control(first);
+    size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+    uint32_t code = first & (0x7fu >> length);
+    for (size_t i = 1; i < length; i++) {
+        if ((text[i] & 0xc0) != 0x80)
+            return 0;
+        code = code << 6 | (text[i] & 0x3f);
+    }
+    bool exists = first >= 0xc0 && code >= least[length] && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff);
+    return exists && !is_control(code) ? length : 0;
+}
+
 char *rp_tool_safe(const char *text, char *out, size_t size)
 {
     size_t used = 0;
-    for (; *text != '\0' && used + 5 <= size; text++) {
-        unsigned char byte = (unsigned char)*text;
-        if (byte < 0x20 || byte == 0x7f)
-            used += (size_t)snprintf(out + used, size - used, "\\x%02x", byte);
-        else
-            out[used++] = (char)byte;
+    while (*text != '\0' && used + 5 <= size) {
+        size_t length = printable_length(text);
+        if (length == 0) {
+            used += (size_t)snprintf(out + used, size - used, "\\x%02x", (unsigned char)*text++);
+            continue;
+        }
+        memcpy(out + used, text, length);
+        used += length;
+        text += length;
     }
     out[used] = '\0';
     return out;

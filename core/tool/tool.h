@@ -44,7 +44,10 @@ void rp_tool_parse(const struct argp *argp, const char *command, unsigned flags,
 /* The number, at least `least`, that `text` is; a wrong one ends the process as other wrong arguments do. */
 int32_t rp_tool_number(struct argp_state *state, const char *option, const char *text, int32_t least);
 
-/* Copies text of a trace with unprintable bytes as \xNN, cut to `size` (terminated). Returns `out`. */
+/*
+ * Copies text of a trace, cut to `size` (terminated): what is not UTF-8, or is a control character, which a terminal
+ * would obey, as \xNN. Returns `out`.
+ */
 char *rp_tool_safe(const char *text, char *out, size_t size);
 
 #endif

@@ -64,6 +64,31 @@ static void test_names_are_made_safe(void **state)
     assert_string_equal(rp_tool_safe("\x1b[31m\n", safe, sizeof(safe)), "\\x1b[31m\\x0a");
     assert_string_equal(rp_tool_safe("0123456789abcdef", safe, sizeof(safe)), "0123456789ab");
     assert_string_equal(rp_tool_safe("", safe, sizeof(safe)), "");
+    static const struct {
+        const char *text, *expected;
+    } table[] = {
+        {"caf\u00e9 \u5c64 \U0001f600", "caf\u00e9 \u5c64 \U0001f600"},
+        {"\xc2\x9b"
+         "31m",
+         "\\xc2\\x9b31m"}, /* CSI of C1 */
+        {"\x9b"
+         "31m",
+         "\\x9b31m"}, /* the same as one byte: no UTF-8 */
+        {"\u202e"
+         "gnp",
+         "\\xe2\\x80\\xaegnp"},                       /* right to left from here */
+        {"\xc0\x9b", "\\xc0\\x9b"},                   /* an overlong ESC */
+        {"\xed\xa0\x80", "\\xed\\xa0\\x80"},          /* a surrogate */
+        {"\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80"}, /* past the last character */
+        {"\xff\xfe"
+         "a",
+         "\\xff\\xfea"},
+        {"a\xe5\xb1", "a\\xe5\\xb1"}, /* cut inside a character */
+        {"\x7f\r", "\\x7f\\x0d"},
+    };
+    char whole[64];
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+        assert_string_equal(rp_tool_safe(table[i].text, whole, sizeof(whole)), table[i].expected);
 
     static char name[4001];
     struct rp_trace *trace = tool_trace_make();
@@ -106,7 +131,7 @@ static void test_csv(void **state)
     struct rp_trace *trace = tool_trace_make();
     trace->identity.rank = 3;
     struct rp_trace_op *op =
-        tool_trace_add(trace, 1, RP_OP_REDUCE, 2, "a \"b\", c", RP_PHASE_BACKWARD, 0xfedcba9876543210);
+        tool_trace_add(trace, 1, RP_OP_REDUCE, 2, "a \"b\", c\n", RP_PHASE_BACKWARD, 0xfedcba9876543210);
     op->op.root = 1;
     op->op.redop = RP_REDOP_MAX;
     op->op.stream = 0x2a;
@@ -117,7 +142,7 @@ static void test_csv(void **state)
     op->launch_digest = 7;
     op->lossy = true;
     OUTPUT(text, out, rp_rows_csv(out, trace, 0, 9));
-    assert_string_equal(text, "3,9,0,0,\"a \"\"b\"\", c\",backward,reduce,8,float32,max,1,1,5,0x2a,4,0x2,0,5,6,"
+    assert_string_equal(text, "3,9,0,0,\"a \"\"b\"\", c\\x0a\",backward,reduce,8,float32,max,1,1,5,0x2a,4,0x2,0,5,6,"
                               "0000000000000007,1,fedcba9876543210fedcba9876543210\n");
     tool_trace_free(trace);
 }
