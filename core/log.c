@@ -199,6 +199,28 @@ void rp_log_setup(enum rp_log_level level, const char *pattern)
 
 /* ---------------------------------------------------------------- lines */
 
+/*
+ * What a line leaves as it was. While it is made and written the thread cannot be cancelled: the calls under it are
+ * cancellation points, which the application's own call may not be, and the lock may be held.
+ */
+struct caller {
+    int error;
+    int cancel_state;
+};
+
+static struct caller caller_keep(void)
+{
+    struct caller caller = {.error = errno};
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &caller.cancel_state);
+    return caller;
+}
+
+static void caller_restore(struct caller caller)
+{
+    pthread_setcancelstate(caller.cancel_state, &(int){0});
+    errno = caller.error;
+}
+
 bool rp_log_enabled(enum rp_log_level level)
 {
     return level != RP_LOG_NONE && (int)level <= atomic_load_explicit(&level_now, memory_order_relaxed);
@@ -243,14 +265,14 @@ void rp_log(enum rp_log_level level, const char *object, const char *format, ...
 {
     if (!rp_log_enabled(level))
         return;
-    int kept = errno;
+    struct caller caller = caller_keep();
     char text[LINE_MAX_BYTES];
     va_list arguments;
     va_start(arguments, format);
     format_text(text, sizeof text, object, format, arguments);
     va_end(arguments);
     print_limited(level, text);
-    errno = kept;
+    caller_restore(caller);
 }
 
 /* ---------------------------------------------------------------- lines of the job */
@@ -277,7 +299,7 @@ void rp_log_job(enum rp_log_level level, const char *object, const char *format,
 {
     if (level == RP_LOG_NONE)
         return;
-    int kept = errno;
+    struct caller caller = caller_keep();
     char text[LINE_MAX_BYTES];
     va_list arguments;
     va_start(arguments, format);
@@ -285,12 +307,12 @@ void rp_log_job(enum rp_log_level level, const char *object, const char *format,
     va_end(arguments);
     if (!hold_line(level, text) && atomic_load_explicit(&rank_now, memory_order_relaxed) == 0 && rp_log_enabled(level))
         print_limited(level, text);
-    errno = kept;
+    caller_restore(caller);
 }
 
 void rp_log_set_rank(int rank)
 {
-    int kept = errno;
+    struct caller caller = caller_keep();
     pthread_mutex_lock(&lock);
     bool first = holding;
     if (first) {
@@ -302,7 +324,7 @@ void rp_log_set_rank(int rank)
     for (unsigned i = 0; first && rank == 0 && i < held_count; i++)
         if (rp_log_enabled(held[i].level))
             print_to(descriptor_now(), held[i].level, held[i].text, i + 1 == held_count ? held_lost : 0);
-    errno = kept;
+    caller_restore(caller);
 }
 
 void rp_log_forked(void)

@@ -381,6 +381,38 @@ static void lines_of_threads_stay_whole(void **state)
     in_child(threads_body);
 }
 
+/* With a cancellation pending, which the first cancellation point would carry out. */
+static void *log_while_cancelled(void *unused)
+{
+    (void)unused;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+    CHECK(pthread_cancel(pthread_self()) == 0);
+    pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
+    rp_log(RP_LOG_INFO, "thread", "this opens the file"); /* under the lock */
+    rp_log_set_rank(0);
+    rp_log_job(RP_LOG_INFO, "thread", "the thread is still there");
+    pthread_testcancel();
+    return NULL;
+}
+
+static void cancel_body(void)
+{
+    pthread_t thread;
+    void *result = NULL;
+    CHECK(pthread_create(&thread, NULL, log_while_cancelled, NULL) == 0);
+    CHECK(pthread_join(thread, &result) == 0 && result == PTHREAD_CANCELED);
+    rp_log(RP_LOG_INFO, "main", "the lock is free");
+    CHECK(scratch_lines_with(&scratch, "this opens the file") == 1);
+    CHECK(scratch_lines_with(&scratch, "the thread is still there") == 1);
+    CHECK(scratch_lines_with(&scratch, "the lock is free") == 1);
+}
+
+static void a_line_is_no_cancellation_point(void **state)
+{
+    (void)state;
+    in_child(cancel_body);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -396,6 +428,7 @@ int main(void)
         TEST(a_child_begins_anew),
         TEST(a_stolen_descriptor_is_not_written_to),
         TEST(lines_of_threads_stay_whole),
+        TEST(a_line_is_no_cancellation_point),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
