@@ -9,6 +9,7 @@ one more layer are found where they are. Prints a line a check, then "N passed, 
 """
 
 import argparse
+import concurrent.futures
 import csv
 import io
 import json
@@ -16,12 +17,24 @@ import os
 import pathlib
 import subprocess
 import sys
-import time
 
 import expected
 
 HERE = pathlib.Path(__file__).resolve().parent
 SMALL = dict(layers=4, microbatches=2, steps=6)
+RUNS = {  # name: arguments of fsdp_train.py, how it is started
+    "plain": ([], "plain"),
+    "off": ([], "off"),
+    "first": ([], "record"),
+    "second": ([], "record"),
+    "recompute": (["--recompute"], "record"),
+    "shared": (["--shared-block"], "record"),
+    "eval": (["--eval-every", "2"], "record"),
+    "skip": (["--skip-layer", "4"], "record"),
+    "more": (["--layers", "5"], "record"),
+    "fsdp1-fp32": (["--sharding", "fsdp1", "--fp32"], "record"),
+    "fsdp1": (["--sharding", "fsdp1"], "record"),
+}
 counts = dict(passed=0, failed=0)
 
 
@@ -33,30 +46,36 @@ def check(name, ok, detail=""):
 class Runner:
     def __init__(self, build, out, ranks):
         self.reprise, self.library = build / "reprise", build / "libreprise.so"
-        self.out, self.ranks, self.port = out, ranks, 29600
+        self.out, self.ranks = out, ranks
         self.environment = dict(os.environ, CUBLAS_WORKSPACE_CONFIG=":4096:8", OMP_NUM_THREADS="4")
 
-    def command(self, arguments):
-        self.port += 1
-        launcher = ["-m", "torch.distributed.run", f"--nproc_per_node={self.ranks}", f"--master_port={self.port}"]
+    def command(self, name):
+        arguments, how = RUNS[name]
+        port = 29600 + list(RUNS).index(name)
+        launcher = ["-m", "torch.distributed.run", f"--nproc_per_node={self.ranks}", f"--master_port={port}"]
         size = ["--dim", "1024", "--layers", str(SMALL["layers"]), "--seq", "512", "--ga", str(SMALL["microbatches"])]
         size += ["--steps", str(SMALL["steps"]), "--det"]
-        return [sys.executable, *launcher, str(HERE / "fsdp_train.py"), *size, *arguments]
-
-    def run(self, name, arguments=(), record=True, preload=False):
-        command = self.command(arguments)
-        environment = dict(self.environment)
-        if record:
+        command = [sys.executable, *launcher, str(HERE / "fsdp_train.py"), *size, *arguments]
+        if how == "record":
             command = [str(self.reprise), "run", "--record", str(self.out / name), "--", *command]
-        elif preload:
-            environment["LD_PRELOAD"] = str(self.library)
-        started = time.monotonic()
+        environment = dict(self.environment, LD_PRELOAD=str(self.library)) if how == "off" else self.environment
+        return command, environment
+
+    def run(self, name):
+        """(exit code, the run's line of JSON or None)."""
+        command, environment = self.command(name)
         with open(self.out / f"{name}.err", "w") as err:
-            done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=err, text=True, timeout=150)
+            done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=err, text=True, timeout=240)
         lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
-        detail = f"{time.monotonic() - started:.0f} s" if lines else f"exit {done.returncode}, see {name}.err"
-        check(f"run {name}", done.returncode == 0 and lines, detail)
-        return json.loads(lines[-1]) if lines else None
+        return done.returncode, json.loads(lines[-1]) if lines else None
+
+    def run_all(self, jobs):
+        """The line of JSON of each run, by name."""
+        with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+            done = dict(zip(RUNS, pool.map(self.run, RUNS)))
+        for name, (status, result) in done.items():
+            check(f"run {name}", status == 0 and result, "" if result else f"exit {status}, see {name}.err")
+        return {name: result for name, (_, result) in done.items()}
 
     def ops(self, name, rank):
         arguments = ["show", str(self.out / name), "--csv", "--step", "all", "--rank", str(rank)]
@@ -110,38 +129,30 @@ def main():
     p.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build"))
     p.add_argument("--out", type=pathlib.Path, required=True)
     p.add_argument("--ranks", type=int, default=2)
+    p.add_argument("--jobs", type=int, default=3, help="runs at a time, on the same GPUs")
     a = p.parse_args()
     a.out.mkdir(parents=True, exist_ok=True)
     runner = Runner(a.build.resolve(), a.out.resolve(), a.ranks)
 
-    plain = runner.run("plain", record=False)
-    off = runner.run("off", record=False, preload=True)
-    first = runner.run("first")
-    check("losses plain = off = record", plain and off and first and plain["losses"] == off["losses"] == first["losses"])
+    results = runner.run_all(a.jobs)
+    losses = [results[name] and results[name]["losses"] for name in ("plain", "off", "first")]
+    check("losses plain = off = record", losses[0] and losses[0] == losses[1] == losses[2])
     check_names(runner, "first")
-    runner.run("second")
-    status, text = runner.diff("first", "second")
-    check("diff of equal runs", status == 0 and "bytes" in text.splitlines()[0], text.splitlines()[:1])
-
-    runner.run("recompute", ["--recompute"])
     check_names(runner, "recompute")
-    runner.run("shared", ["--shared-block"])
     check_names(runner, "shared", shared_block=True)
-    runner.run("eval", ["--eval-every", "2"])
     check_names(runner, "eval", eval_every=2)
-
-    runner.run("skip", ["--skip-layer", "4"])
     check_names(runner, "skip", skip_step=4)
-    status, text = runner.diff("first", "skip")
-    check("diff with a skipped layer", status == 1 and f"layers.{SMALL['layers'] // 2}" in text, text.splitlines()[:6])
-    runner.run("more", ["--layers", "5"])
-    status, text = runner.diff("first", "more")
-    check("diff with one more layer", status == 1 and "layers.4" in text, text.splitlines()[:6])
-
-    for name, arguments in (("fsdp1-fp32", ["--fp32"]), ("fsdp1", [])):
-        runner.run(name, ["--sharding", "fsdp1", *arguments])
+    for name in ("fsdp1-fp32", "fsdp1"):
         total, modules, phases, names = named(runner, name)
         check(f"names {name}", total > 0 and phases == total, f"{modules} modules, {phases} phases of {total}: {names}")
+
+    status, text = runner.diff("first", "second")
+    check("diff of equal runs", status == 0 and "bytes" in text.splitlines()[0], text.splitlines()[:1])
+    status, text = runner.diff("first", "skip")
+    skipped = f"layers.{SMALL['layers'] // 2} forward"
+    check("diff with a skipped layer", status == 1 and skipped in text.splitlines()[0], text.splitlines()[:1])
+    status, text = runner.diff("first", "more")
+    check("diff with one more layer", status == 1 and "layers.4 forward" in text.splitlines()[0], text.splitlines()[:1])
     print(f"{counts['passed']} passed, {counts['failed']} failed")
     sys.exit(counts["failed"] != 0)
 
