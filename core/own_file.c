@@ -30,21 +30,29 @@ enum rp_status rp_own_file_open(const char *path, int flags, struct rp_own_file 
         errno = cause;
         return RP_IO;
     }
-    *file_out = (struct rp_own_file){descriptor, info.st_dev, info.st_ino};
+    *file_out = (struct rp_own_file){descriptor, info.st_dev, info.st_ino, info.st_nlink > 0};
     return RP_OK;
+}
+
+/* What the descriptor is now goes to *info_out. */
+static bool is_ours(const struct rp_own_file *file, struct stat *info_out)
+{
+    return file->descriptor >= 0 && fstat(file->descriptor, info_out) == 0 && info_out->st_dev == file->device &&
+           info_out->st_ino == file->inode;
 }
 
 bool rp_own_file_valid(const struct rp_own_file *file)
 {
     struct stat info;
-    return file->descriptor >= 0 && fstat(file->descriptor, &info) == 0 && info.st_dev == file->device &&
-           info.st_ino == file->inode;
+    return is_ours(file, &info);
 }
 
 enum rp_status rp_own_file_write(const struct rp_own_file *file, const void *data, size_t bytes)
 {
-    if (!rp_own_file_valid(file)) {
-        errno = EBADF;
+    struct stat info;
+    bool ours = is_ours(file, &info);
+    if (!ours || (file->counts_links && info.st_nlink == 0)) {
+        errno = ours ? ENOENT : EBADF;
         return RP_IO;
     }
     const char *from = data;

@@ -18,6 +18,7 @@ struct rp_own_file {
     int descriptor; /* -1: none */
     dev_t device;
     ino_t inode;
+    bool counts_links; /* its file system does, so 0 links mean that it was removed */
 };
 
 #define RP_OWN_FILE_NONE ((struct rp_own_file){.descriptor = -1})
@@ -31,7 +32,10 @@ enum rp_status rp_own_file_open(const char *path, int flags, struct rp_own_file 
 /* True if the descriptor still is what was opened. */
 bool rp_own_file_valid(const struct rp_own_file *file);
 
-/* Writes all of it: one write(2) unless the kernel takes only a part. RP_IO; errno says why (EBADF: not ours). */
+/*
+ * Writes all of it: one write(2) unless the kernel takes only a part. RP_IO; errno says why (EBADF: not ours any more,
+ * ENOENT: removed, so nobody would find what is written).
+ */
 enum rp_status rp_own_file_write(const struct rp_own_file *file, const void *data, size_t bytes);
 
 /* Closes it if it is still ours. */
