@@ -20,6 +20,7 @@
 
 _Thread_local struct rp_ring *rp_recorder_my_ring __attribute__((tls_model("initial-exec")));
 static _Thread_local int destructor_rounds;
+static _Thread_local bool refused; /* there was no ring for this thread: it is not asked for again */
 
 static struct rp_recorder recorder;
 static pthread_key_t thread_key; /* its value: the thread's producer */
@@ -52,6 +53,7 @@ enum rp_status rp_recorder_start(const struct rp_recorder_options *options)
     thread_key_made = true;
     rp_mail_init(&recorder.mail);
     recorder.options = *options;
+    recorder.process = getpid();
     if (getcwd(recorder.working, sizeof recorder.working) == NULL)
         memcpy(recorder.working, ".", sizeof ".");
     recorder.start_ticks = rp_ticks();
@@ -75,20 +77,41 @@ static bool thread_runs(void)
     return recorder.mail.running;
 }
 
-struct rp_ring *rp_recorder_ring_make(void)
+/* What this thread issues will be missing. The log says so once; memory may be out, so the trace gets a number. */
+static void refuse_thread(enum rp_status status)
+{
+    refused = true;
+    if (atomic_fetch_add_explicit(&recorder.threads_left_out, 1, memory_order_relaxed) == 0)
+        rp_log(RP_LOG_WARN, "trace", "no ring for a thread: %s; what it and others like it issue is not recorded",
+               rp_status_text(status));
+}
+
+/* A producer whose thread's end will be heard of. NULL without an error: nothing is recorded any more. */
+static enum rp_status take_producer(struct rp_producer **producer_out)
 {
     struct rp_producer *producer = NULL;
-    if (!is_on() || destructor_rounds >= LAST_ROUND) /* nobody would hear of this thread's end */
-        return NULL;
     pthread_mutex_lock(&recorder.mail.lock);
     enum rp_status status = thread_runs() ? rp_producer_take(&recorder.producers, &producer) : RP_OK;
     pthread_mutex_unlock(&recorder.mail.lock);
+    if (producer != NULL && pthread_setspecific(thread_key, producer) != 0) {
+        rp_producer_end(producer);
+        return RP_NO_MEMORY;
+    }
+    if (status == RP_OK)
+        *producer_out = producer;
+    return status;
+}
+
+struct rp_ring *rp_recorder_ring_make(void)
+{
+    struct rp_producer *producer = NULL;
+    if (!is_on() || refused || destructor_rounds >= LAST_ROUND) /* nobody would hear of this thread's end */
+        return NULL;
+    enum rp_status status = take_producer(&producer);
     if (status != RP_OK)
-        rp_log(RP_LOG_WARN, "trace", "no ring for a thread: %s; what it issues is not recorded",
-               rp_status_text(status));
+        refuse_thread(status);
     if (producer == NULL)
         return NULL;
-    pthread_setspecific(thread_key, producer);
     rp_recorder_my_ring = producer->ring;
     return producer->ring;
 }
@@ -136,6 +159,8 @@ void rp_recorder_stop(unsigned fingerprint_ms)
 {
     if (atomic_load_explicit(&recorder.phase, memory_order_relaxed) == RP_RECORDER_OFF)
         return;
+    if (recorder.process != getpid()) /* a child made past the C library, which has no background thread */
+        return;
     unsigned wait_ms = fingerprint_ms + STOP_WRITE_MS > STOP_MS ? fingerprint_ms + STOP_WRITE_MS : STOP_MS;
     if (!rp_mail_stop(&recorder.mail, fingerprint_ms, wait_ms))
         rp_log(RP_LOG_WARN, "trace", "the last records could not be written in time");
@@ -145,6 +170,7 @@ void rp_recorder_stop(unsigned fingerprint_ms)
 void rp_recorder_forked(void)
 {
     rp_recorder_my_ring = NULL;
+    refused = false;
     if (thread_key_made)
         pthread_setspecific(thread_key, NULL);
     /*

@@ -53,7 +53,9 @@ void rp_mail_identify(struct rp_mail *mail, int32_t rank, int32_t nranks, const 
 bool rp_mail_stop(struct rp_mail *mail, unsigned fingerprint_ms, unsigned wait_ms)
 {
     struct timespec until = time_after_us((uint64_t)wait_ms * 1000u);
-    pthread_mutex_lock(&mail->lock);
+    /* A signal handler that calls exit() may have interrupted the very thread that holds the lock. */
+    if (pthread_mutex_clocklock(&mail->lock, CLOCK_MONOTONIC, &until) != 0)
+        return false;
     if (!mail->stop)
         mail->fingerprint_ms = fingerprint_ms;
     mail->stop = true;

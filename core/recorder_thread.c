@@ -8,6 +8,7 @@
 #include "core/recorder_thread.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,6 +39,7 @@ struct background {
     struct rp_mail_identity identity;      /* from LOOKING on */
     uint64_t look_until_ns, look_next_ns;  /* while LOOKING */
     uint64_t flush_next_ns, clock_next_ns; /* while WRITING */
+    uint32_t left_out_written;             /* of the recorder's threads_left_out */
     unsigned wake_us;
     struct rp_fold fold;
 };
@@ -105,8 +107,20 @@ static void put_clock(struct background *background)
         background->fold.broken = true;
 }
 
+static void put_left_out(struct background *background)
+{
+    uint32_t left_out = atomic_load_explicit(&background->recorder->threads_left_out, memory_order_relaxed);
+    if (left_out == background->left_out_written)
+        return;
+    char text[32];
+    snprintf(text, sizeof text, "%" PRIu32 " so far", left_out);
+    rp_trace_put_state(background->fold.writer, RP_STATE_THREADS_LEFT_OUT, RP_NO_COMM, rp_ticks(), text);
+    background->left_out_written = left_out;
+}
+
 static void flush(struct background *background)
 {
+    put_left_out(background);
     struct rp_producer *producer = rp_producer_first(&background->recorder->producers);
     for (; producer != NULL; producer = producer->next)
         rp_fold_stretch(&background->fold, producer);
@@ -131,6 +145,13 @@ static void write_when_due(struct background *background, uint64_t now)
 
 /* ---------------------------------------------------------------- directory */
 
+/* "out/" is "out": its parent is what it is made in. */
+static void drop_last_slashes(char *path)
+{
+    for (size_t length = strlen(path); length > 1 && path[length - 1] == '/'; length--)
+        path[length - 1] = '\0';
+}
+
 /* The name that this rank gives to a directory which it makes. */
 static enum rp_status own_name(const struct background *background, char path[RP_RUN_PATH_MAX])
 {
@@ -144,14 +165,17 @@ static enum rp_status own_name(const struct background *background, char path[RP
         length = snprintf(path, RP_RUN_PATH_MAX, "%s", asked);
     else
         length = snprintf(path, RP_RUN_PATH_MAX, "%s/%s", recorder->working, asked);
-    return length < 0 || length >= RP_RUN_PATH_MAX ? RP_INVALID : RP_OK;
+    if (length < 0 || length >= RP_RUN_PATH_MAX)
+        return RP_INVALID;
+    drop_last_slashes(path);
+    return RP_OK;
 }
 
 static enum rp_status claim_own(const struct background *background, char path[RP_RUN_PATH_MAX])
 {
     if (own_name(background, path) == RP_OK)
         return rp_run_directory_claim(path, background->identity.rank, background->identity.job_key);
-    rp_log(RP_LOG_ERROR, "trace", "the directory's path is too long; nothing is recorded");
+    rp_log_job(RP_LOG_ERROR, "trace", "the directory's path is too long; nothing is recorded");
     return RP_INVALID;
 }
 

@@ -21,6 +21,8 @@ struct rp_recorder {
     struct rp_recorder_options options; /* constant while ON */
     char working[RP_RUN_PATH_MAX];      /* working directory at the start; constant while ON */
     uint64_t start_ticks, start_wall_ns, start_monotonic_ns;
+    pid_t process;                     /* that started it; constant while ON */
+    _Atomic uint32_t threads_left_out; /* for want of a ring; relaxed: a count alone */
     struct rp_mail mail;
     struct rp_producers producers;  /* added to under mail.lock */
     struct rp_trace_writer *writer; /* made before the thread; NULL once the thread is about to free it */

@@ -42,7 +42,8 @@ enum rp_comm_origin {
     X(COMM_REVOKED, "communicator revoked")                      \
     X(COMM_ERROR, "communicator reported an error")              \
     X(FINGERPRINTS_OFF, "no fingerprints for this communicator") \
-    X(FORKED, "process forked")
+    X(FORKED, "process forked")                                  \
+    X(THREADS_LEFT_OUT, "threads whose calls are not recorded")
 
 enum rp_trace_state {
 #define X(name, text) RP_STATE_##name,
@@ -172,7 +173,10 @@ struct rp_trace_run { /* the traces of a run */
     size_t count; /* sorted by rank */
 };
 
-/* `path`: a directory, or one rank's file. RP_NOT_FOUND: no rank-*.rpt in it. Errors logged once. */
+/*
+ * `path`: a directory, or one rank's file. A file of a directory that is shorter than a header is logged and left out.
+ * RP_NOT_FOUND: no rank-*.rpt in it. Errors logged once.
+ */
 enum rp_status rp_trace_run_read(const char *path, struct rp_trace_run *run_out);
 void rp_trace_run_free(struct rp_trace_run *run);
 
