@@ -3,7 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -21,9 +21,10 @@ static enum rp_status join_path(char path[RP_RUN_PATH_MAX], const char *parent, 
     return length < 0 || length >= RP_RUN_PATH_MAX ? RP_INVALID : RP_OK;
 }
 
+/* All ranks of a job fail alike, so it is a line of the job. */
 static enum rp_status say_failure(const char *path, int cause)
 {
-    rp_log(RP_LOG_ERROR, "trace", "%s: cannot be made: %s; nothing is recorded", path, strerrordesc_np(cause));
+    rp_log_job(RP_LOG_ERROR, "trace", "%s: cannot be made: %s; nothing is recorded", path, strerrordesc_np(cause));
     return RP_IO;
 }
 
@@ -133,8 +134,16 @@ enum rp_status rp_run_directory_claim(const char *path, int32_t rank, const char
     enum rp_status status = lstat(path, &info) == 0 ? RP_EXISTS : make_directory(path, rank, job_key);
     if (status != RP_EXISTS || same_job(path, job_key))
         return status == RP_EXISTS ? RP_OK : status;
-    rp_log(RP_LOG_ERROR, "trace", "%s: exists and is not of this run; nothing is recorded, it is left as it is", path);
+    rp_log_job(RP_LOG_ERROR, "trace", "%s: exists and is not of this run; nothing is recorded, it is left as it is",
+               path);
     return RP_EXISTS;
+}
+
+bool rp_run_directory_mark(const char *directory, int32_t rank, const char *cause)
+{
+    char path[RP_RUN_PATH_MAX], text[100];
+    snprintf(text, sizeof text, "rank %" PRId32 ": %s", rank, cause);
+    return join_path(path, directory, "failed") != RP_OK || symlink(text, path) == 0 || errno != EEXIST;
 }
 
 /* ---------------------------------------------------------------- finding, naming */

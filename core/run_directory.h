@@ -6,6 +6,7 @@
 #ifndef RP_RUN_DIRECTORY_H
 #define RP_RUN_DIRECTORY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -15,9 +16,15 @@
 
 /*
  * Makes `path` with `job` in it, under another name and then renamed, or joins one whose `job` holds the same key.
- * RP_EXISTS: it is another job's, or no run's. RP_IO. Both said, as the end of the recording.
+ * RP_EXISTS: it is another job's, or no run's. RP_IO. Both said for the job, as the end of the recording.
  */
 enum rp_status rp_run_directory_claim(const char *path, int32_t rank, const char *job_key);
+
+/*
+ * A rank's recording has failed: leaves the mark `failed` in the run's directory, a link whose text says which rank and
+ * why (a link takes no room on a full disk). False: another rank has left it before, and has said the cause.
+ */
+bool rp_run_directory_mark(const char *directory, int32_t rank, const char *cause);
 
 /* The reprise-* in `parent` whose `job` holds the key. RP_NOT_FOUND: none yet. Nothing is said. */
 enum rp_status rp_run_directory_find(const char *parent, const char *job_key, char path_out[RP_RUN_PATH_MAX]);

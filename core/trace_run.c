@@ -61,6 +61,8 @@ static enum rp_status add_directory(struct rp_trace_run *run, DIR *directory, co
         } else {
             status = add_trace(run, file);
         }
+        if (status == RP_TRUNCATED) /* not even a header: the rank is left out, which has been said */
+            status = RP_OK;
     }
     if (status == RP_OK && run->count == 0) {
         rp_log(RP_LOG_ERROR, "trace", "%s: holds no trace (no rank-*.rpt)", path);

@@ -22,6 +22,7 @@
 
 #include "core/log.h"
 #include "core/own_file.h"
+#include "core/run_directory.h"
 #include "core/trace_format.h"
 #include "core/trace_writer.h"
 
@@ -45,16 +46,30 @@ struct rp_trace_writer {
     struct rp_own_file file;
     uint64_t offset; /* end of the last whole block in the file */
     uint32_t blocks; /* written */
+    int32_t rank;
+    char directory[RP_RUN_PATH_MAX];
     char path[PATH_MAX];
 };
 
+/* Cuts the file back to its last whole block; one that has not even a header goes. */
+static void cut_back(struct rp_trace_writer *writer)
+{
+    if (!rp_own_file_valid(&writer->file))
+        return;
+    int result = writer->offset == 0 ? unlink(writer->path) : ftruncate(writer->file.descriptor, (off_t)writer->offset);
+    if (result != 0)
+        rp_log(RP_LOG_DEBUG, "trace", "%s: the block cut short stays", writer->path);
+}
+
+/* Where one rank cannot write, all often cannot: who is first says it. */
 static enum rp_status writer_break(struct rp_trace_writer *writer, const char *what)
 {
     int cause = errno;
-    rp_log(RP_LOG_ERROR, "trace", "%s: %s: %s; recording ends", writer->path, what, strerrordesc_np(cause));
+    bool first = rp_run_directory_mark(writer->directory, writer->rank, strerrordesc_np(cause));
+    rp_log(first ? RP_LOG_ERROR : RP_LOG_DEBUG, "trace", "%s: %s: %s; recording ends", writer->path, what,
+           strerrordesc_np(cause));
     writer->state = BROKEN;
-    if (rp_own_file_valid(&writer->file) && ftruncate(writer->file.descriptor, (off_t)writer->offset) != 0)
-        rp_log(RP_LOG_DEBUG, "trace", "%s: the block cut short stays", writer->path);
+    cut_back(writer);
     errno = cause;
     return RP_IO;
 }
@@ -182,7 +197,7 @@ static enum rp_status write_process(struct rp_trace_writer *writer, const struct
     struct block *held_back = writer->block;
     struct block *block = block_make();
     if (block == NULL)
-        return RP_NO_MEMORY;
+        return writer_break(writer, "write failed");
     writer->block = block;
     enum rp_status status;
     struct rp_file_process *process = rp_trace_reserve(writer, RP_FILE_PROCESS, sizeof *process, &status);
@@ -210,6 +225,8 @@ static enum rp_status write_held(struct rp_trace_writer *writer)
 
 static enum rp_status open_file(struct rp_trace_writer *writer, const char *directory, int32_t rank)
 {
+    writer->rank = rank;
+    snprintf(writer->directory, sizeof writer->directory, "%s", directory);
     int length = snprintf(writer->path, sizeof writer->path, "%s/rank-%d.rpt", directory, rank);
     if (length < 0 || (size_t)length >= sizeof writer->path) {
         errno = ENAMETOOLONG;

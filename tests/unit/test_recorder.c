@@ -17,12 +17,14 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
 
 #include "core/clock.h"
 #include "core/lane.h"
+#include "core/recorder_mail.h"
 #include "core/trace_format.h"
 #include "tests/unit/scratch.h"
 
@@ -485,6 +487,60 @@ static void rings_of_ended_threads_are_used_again(void **state)
     rp_trace_free(trace);
 }
 
+static pthread_barrier_t barrier;
+
+/* Has its stack before memory is out. */
+static void *without_ring(void *unused)
+{
+    (void)unused;
+    pthread_barrier_wait(&barrier);
+    pthread_barrier_wait(&barrier);
+    for (int i = 0; i < 1000; i++)
+        CHECK(rp_recorder_ring() == NULL);
+    return NULL;
+}
+
+static void refused_body(void)
+{
+    struct rlimit limit;
+    pthread_t threads[2];
+    start("out");
+    rp_recorder_identify(0, 1, "job");
+    push(0);
+    struct stat info = {0}; /* what the recorder needs memory for is done when the op is in the file */
+    for (int i = 0; i < 600 && info.st_size < 500; i++) {
+        usleep(50000);
+        stat("out/rank-0.rpt", &info);
+    }
+    pthread_barrier_init(&barrier, NULL, 3);
+    for (int i = 0; i < 2; i++)
+        CHECK(pthread_create(&threads[i], NULL, without_ring, NULL) == 0);
+    pthread_barrier_wait(&barrier);
+    CHECK(getrlimit(RLIMIT_AS, &limit) == 0);
+    CHECK(setrlimit(RLIMIT_AS, &(struct rlimit){1, limit.rlim_max}) == 0);
+    pthread_barrier_wait(&barrier);
+    for (int i = 0; i < 2; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
+    push(1);
+    rp_recorder_stop(0);
+}
+
+static void threads_without_a_ring_are_said_once(void **state)
+{
+    (void)state;
+    in_child(refused_body);
+    assert_int_equal(scratch_lines_with(&scratch, "no ring for a thread"), 1);
+    assert_int_equal(scratch_lines_with(&scratch, "dropped"), 0);
+    struct rp_trace *trace = read_rank("out/rank-0.rpt");
+    assert_int_equal(trace->op_count, 2);
+    assert_true(trace->state_count >= 1);
+    const struct rp_trace_event *last = &trace->states[trace->state_count - 1];
+    assert_int_equal(last->state, RP_STATE_THREADS_LEFT_OUT);
+    assert_string_equal(last->text, "2 so far");
+    rp_trace_free(trace);
+}
+
 static pthread_key_t late_key;
 
 static void late_destructor(void *value)
@@ -656,6 +712,43 @@ static void stop_does_not_wait_for_ever(void **state)
     in_child(stuck_body);
 }
 
+/* exit() in a signal handler that came while this thread held the lock */
+static void stop_does_not_wait_for_its_own_lock(void **state)
+{
+    (void)state;
+    struct rp_mail mail;
+    rp_mail_init(&mail);
+    pthread_mutex_lock(&mail.lock);
+    assert_false(rp_mail_stop(&mail, 0, 10));
+    pthread_mutex_unlock(&mail.lock);
+    assert_true(rp_mail_stop(&mail, 0, 10));
+}
+
+/* A child made without the C library's knowledge runs the destructors of its parent, but has no background thread. */
+static void cloned_body(void)
+{
+    start("out");
+    rp_recorder_identify(0, 1, "job");
+    push(0);
+    pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
+    if (child == 0) {
+        rp_recorder_stop(0);
+        _exit(0);
+    }
+    CHECK(waitpid(child, NULL, 0) == child);
+    rp_recorder_stop(0);
+}
+
+static void a_cloned_child_has_nothing_to_stop(void **state)
+{
+    (void)state;
+    in_child(cloned_body);
+    assert_int_equal(scratch_lines_with(&scratch, "could not be written in time"), 0);
+    struct rp_trace *trace = read_rank("out/rank-0.rpt");
+    assert_true(trace->complete);
+    rp_trace_free(trace);
+}
+
 static void fork_body(void)
 {
     int status;
@@ -753,6 +846,7 @@ static const char *next_directory, *next_key = "job";
 
 static void record_as_rank(void)
 {
+    rp_log_set_rank(next_rank);
     start(next_directory);
     rp_recorder_identify(next_rank, 4, next_key);
     push(0);
@@ -843,6 +937,8 @@ static void a_named_directory_is_joined_by_key_only(void **state)
 
     run_rank(4, "out", "another job");
     assert_int_not_equal(access("out/rank-4.rpt", F_OK), 0);
+    assert_int_equal(scratch_lines_with(&scratch, "error"), 0); /* it is for rank 0 to say */
+    run_rank(0, "out", "another job");
     assert_int_equal(scratch_lines_with(&scratch, "out: exists and is not of this run"), 1);
     /* the same key, but the rank's file is there already */
     size_t size, size_after;
@@ -852,6 +948,55 @@ static void a_named_directory_is_joined_by_key_only(void **state)
     assert_int_equal(size, size_after);
     assert_int_equal(scratch_lines_with(&scratch, "rank-2.rpt: cannot be made: File exists"), 1);
     assert_int_equal(scratch_lines_with(&scratch, "error"), 2);
+}
+
+/* All processes think that they are rank 0: one of them records, one of the others says so. */
+static void ranks_of_one_number_collide_quietly(void **state)
+{
+    (void)state;
+    char cause[100] = "";
+    for (int i = 0; i < 4; i++)
+        run_rank(0, "out", "job");
+    assert_int_equal(scratch_lines_with(&scratch, "rank-0.rpt: cannot be made: File exists; recording ends"), 3);
+    assert_int_equal(scratch_lines_with(&scratch, "error"), 1);
+    assert_true(readlink("out/failed", cause, sizeof cause - 1) > 0);
+    assert_string_equal(cause, "rank 0: File exists");
+    struct rp_trace *trace = read_rank("out/rank-0.rpt");
+    assert_true(trace->complete);
+    rp_trace_free(trace);
+}
+
+static void slashes_at_the_end_do_not_count(void **state)
+{
+    (void)state;
+    run_rank(0, "out//", "job");
+    run_rank(1, "out/", "job");
+    run_rank(2, scratch_path(&scratch, "out/"), "job");
+    assert_int_equal(access("out/rank-0.rpt", F_OK), 0);
+    assert_int_equal(access("out/rank-1.rpt", F_OK), 0);
+    assert_int_equal(access("out/rank-2.rpt", F_OK), 0);
+    run_rank(0, "/", "job");
+    assert_int_equal(scratch_lines_with(&scratch, "/: exists and is not of this run"), 1);
+}
+
+static void removed_body(void)
+{
+    start("out");
+    rp_recorder_identify(0, 1, "job");
+    push(0);
+    for (int i = 0; i < 600 && access("out/rank-0.rpt", F_OK) != 0; i++)
+        usleep(50000);
+    CHECK(unlink("out/rank-0.rpt") == 0 && unlink("out/job") == 0 && rmdir("out") == 0);
+    push(1);
+    rp_recorder_stop(0);
+}
+
+static void a_directory_that_is_removed_is_missed(void **state)
+{
+    (void)state;
+    in_child(removed_body);
+    assert_int_equal(scratch_lines_with(&scratch, "write failed: No such file or directory; recording ends"), 1);
+    assert_int_not_equal(access("out", F_OK), 0);
 }
 
 static void many_ranks_make_it_at_once(void **state)
@@ -939,9 +1084,12 @@ static void full_body(void)
     const struct rlimit limit = {200000, 200000};
     signal(SIGXFSZ, count_signal);
     CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+    rp_log_set_rank(next_rank);
     start("out");
-    rp_recorder_identify(0, 1, "job");
-    for (uint64_t i = 0; i < 50 && scratch_lines_with(&scratch, "recording ends") == 0; i++) {
+    rp_recorder_identify(next_rank, 2, "job");
+    char said[100];
+    snprintf(said, sizeof said, "rank-%d.rpt: write failed: File too large; recording ends", next_rank);
+    for (uint64_t i = 0; i < 50 && scratch_lines_with(&scratch, said) == 0; i++) {
         for (uint64_t j = 0; j < 1000; j++)
             if (rp_recorder_ring() != NULL)
                 rp_ring_push_op(rp_recorder_ring(), &(struct rp_op){.kind = RP_OP_SEND, .begin = i * 1000 + j});
@@ -958,13 +1106,22 @@ static void full_body(void)
 static void a_full_disk_ends_the_recording_only(void **state)
 {
     (void)state;
-    in_child(full_body);
-    assert_int_equal(scratch_lines_with(&scratch, "write failed: File too large; recording ends"), 1);
+    static const char *const files[] = {"out/rank-0.rpt", "out/rank-1.rpt"};
+    char cause[100] = "";
+    for (next_rank = 1; next_rank >= 0; next_rank--)
+        in_child(full_body);
+    /* both ranks by name, but only the first for everybody */
+    assert_int_equal(scratch_lines_with(&scratch, "write failed: File too large; recording ends"), 2);
     assert_int_equal(scratch_lines_with(&scratch, "error"), 1);
-    struct rp_trace *trace = read_rank("out/rank-0.rpt");
-    assert_false(trace->complete);
-    assert_true(trace->op_count > 100);
-    rp_trace_free(trace);
+    assert_int_equal(scratch_lines_with(&scratch, "[rank 1] error trace: "), 1);
+    assert_true(readlink("out/failed", cause, sizeof cause - 1) > 0);
+    assert_string_equal(cause, "rank 1: File too large");
+    for (int i = 0; i < 2; i++) {
+        struct rp_trace *trace = read_rank(files[i]);
+        assert_false(trace->complete);
+        assert_true(trace->op_count > 100);
+        rp_trace_free(trace);
+    }
 }
 
 #define MANY 900000u
@@ -976,6 +1133,8 @@ static void unidentified_body(void)
     for (uint64_t i = 0; i < MANY; i++)
         while (!rp_ring_push_op(rp_recorder_ring(), &(struct rp_op){.kind = RP_OP_SEND, .position = i, .begin = i + 1}))
             usleep(1000);
+    while (atomic_load(&rp_recorder_my_ring->tail) != atomic_load(&rp_recorder_my_ring->head))
+        usleep(1000); /* what is still in the ring when the file is there is recorded after the gap */
     rp_recorder_identify(0, 1, "job");
     struct stat info = {0}; /* on a slow disk this takes longer than stop() may wait */
     for (int tries = 0; tries < 60000 && info.st_size < 60 << 20; tries++) {
@@ -1018,16 +1177,22 @@ int main(void)
         TEST(fingerprints_come_late_or_are_counted),
         TEST(a_storm_of_launches_is_accounted_for),
         TEST(rings_of_ended_threads_are_used_again),
+        TEST(threads_without_a_ring_are_said_once),
         TEST(what_destructors_issue_is_recorded),
         TEST(handlers_never_run_on_our_thread),
         TEST(what_is_older_than_a_second_survives_a_kill),
         TEST(stop_is_safe_at_any_time),
         TEST(stop_does_not_wait_for_ever),
+        TEST(stop_does_not_wait_for_its_own_lock),
+        TEST(a_cloned_child_has_nothing_to_stop),
         TEST(a_forked_child_records_for_itself),
         TEST(a_fork_while_locks_are_held),
         TEST(ranks_meet_in_the_directory_of_rank_zero),
         TEST(a_rank_that_finds_none_makes_its_own),
         TEST(a_named_directory_is_joined_by_key_only),
+        TEST(ranks_of_one_number_collide_quietly),
+        TEST(slashes_at_the_end_do_not_count),
+        TEST(a_directory_that_is_removed_is_missed),
         TEST(many_ranks_make_it_at_once),
         TEST(what_exists_is_left_alone),
         TEST(where_nothing_can_be_made_one_line_says_so),

@@ -561,6 +561,44 @@ static void a_full_disk_leaves_whole_blocks(void **state)
     rp_trace_free(trace);
 }
 
+static int create_where_nothing_fits(void)
+{
+    struct rp_trace_writer *writer = NULL;
+    struct rp_trace_identity who = identity(0);
+    signal(SIGXFSZ, SIG_IGN);
+    if (setrlimit(RLIMIT_FSIZE, &(struct rlimit){40, 40}) != 0)
+        return 2;
+    return rp_trace_create(scratch.path, &who, &writer) == RP_IO ? 0 : 3;
+}
+
+static void a_file_without_a_header_is_not_left(void **state)
+{
+    (void)state;
+    int status;
+    rp_log_setup(RP_LOG_NONE, NULL);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(create_where_nothing_fits());
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_int_not_equal(access(scratch_path(&scratch, "rank-0.rpt"), F_OK), 0);
+}
+
+static void a_removed_file_is_not_written_on(void **state)
+{
+    (void)state;
+    struct rp_trace_writer *writer = writer_make(0);
+    struct rp_op op = op_at(1, 0);
+    assert_int_equal(rp_trace_put_op(writer, 0, &op), RP_OK);
+    assert_int_equal(rp_trace_flush(writer), RP_OK);
+    assert_int_equal(unlink(scratch_path(&scratch, "rank-0.rpt")), 0);
+    assert_int_equal(rp_trace_put_op(writer, 0, &op), RP_OK);
+    assert_int_equal(rp_trace_flush(writer), RP_IO);
+    assert_int_equal(rp_trace_finish(writer), RP_IO);
+    assert_int_equal(scratch_lines_with(&scratch, "write failed: No such file or directory; recording ends"), 1);
+}
+
 /* The program closes our descriptor and opens a file of its own under the same number. */
 static void a_stolen_descriptor_is_not_written_to(void **state)
 {
@@ -648,8 +686,26 @@ static void a_run_is_sorted_by_rank(void **state)
     assert_int_equal(rp_trace_run_read(scratch_path(&scratch, "rank-9.rpt"), &run), RP_OK);
     assert_int_equal(run.count, 1);
     rp_trace_run_free(&run);
-    scratch_write(scratch_path(&scratch, "rank-4.rpt"), "x", 1);
-    assert_int_equal(rp_trace_run_read(scratch.path, &run), RP_TRUNCATED);
+}
+
+/* What a process leaves that was killed as it made its file must not keep the other ranks from being read. */
+static void a_rank_without_a_header_is_left_out(void **state)
+{
+    (void)state;
+    struct rp_trace_run run;
+    scratch_write(scratch_path(&scratch, "rank-4.rpt"), "RPTR", 4);
+    assert_int_equal(rp_trace_run_read(scratch_path(&scratch, "rank-4.rpt"), &run), RP_TRUNCATED);
+    assert_int_equal(rp_trace_run_read(scratch.path, &run), RP_NOT_FOUND);
+    assert_int_equal(rp_trace_finish(writer_make(1)), RP_OK);
+    assert_int_equal(rp_trace_run_read(scratch.path, &run), RP_OK);
+    assert_int_equal(run.count, 1);
+    assert_int_equal(run.ranks[0]->identity.rank, 1);
+    rp_trace_run_free(&run);
+    assert_int_equal(scratch_lines_with(&scratch, "rank-4.rpt: byte 4: the file ends inside its header"), 3);
+    scratch_write(scratch_path(&scratch, "rank-5.rpt"), "x", 1);
+    scratch_write(scratch_path(&scratch, "rank-6.rpt"),
+                  "not a trace, but longer than the header of one would be.........", 64);
+    assert_int_equal(rp_trace_run_read(scratch.path, &run), RP_CORRUPT);
 }
 
 #define MANY 1000000u
@@ -701,9 +757,12 @@ int main(void)
         TEST(forged_payloads_do_not_crash),
         TEST(a_file_is_never_overwritten),
         TEST(a_full_disk_leaves_whole_blocks),
+        TEST(a_file_without_a_header_is_not_left),
+        TEST(a_removed_file_is_not_written_on),
         TEST(a_stolen_descriptor_is_not_written_to),
         TEST(a_spool_is_bounded),
         TEST(a_run_is_sorted_by_rank),
+        TEST(a_rank_without_a_header_is_left_out),
         TEST(a_million_ops),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
