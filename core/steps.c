@@ -1,23 +1,13 @@
 /*
- * Cuts a lane into steps, in three passes: where generations begin; which sequence of signatures is the cycle;
- * where that sequence lies in the lane. Pure functions.
+ * Cuts a lane into steps: generation.c says where generations begin and which sequence of signatures is the cycle; here
+ * is where that sequence lies in the lane.
  */
 #include "core/steps.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
-/* The items that are not SMALL, and the generations in them. */
-struct lane_view {
-    const struct rp_cycle_item *items;
-    size_t *index; /* of item number i, in `items` */
-    size_t count;
-    size_t *starts; /* item numbers where a generation begins; ascending */
-    size_t start_count;
-};
+#include "core/generation.h"
 
 /* The cycle: signatures, and for each how far to fall back on a mismatch (Knuth, Morris, Pratt). */
 struct pattern {
@@ -32,157 +22,7 @@ struct cut {
     size_t covered; /* items in WHOLE steps */
 };
 
-static const struct rp_cycle_item *at(const struct lane_view *view, size_t number)
-{
-    return &view->items[view->index[number]];
-}
-
-/* ---------------------------------------------------------------- generations */
-
-/* Fresh gathers tell something only if others are not: a lane of activations is always fresh. */
-static bool freshness_tells(const struct lane_view *view)
-{
-    size_t count[4] = {0};
-    for (size_t i = 0; i < view->count; i++)
-        count[at(view, i)->class]++;
-    return count[RP_CYCLE_FRESH] > 0 && count[RP_CYCLE_FRESH] <= 8 * (count[RP_CYCLE_GATHER] + count[RP_CYCLE_REDUCE]);
-}
-
-/* The longest stretch of items without a fresh gather, after the first. */
-static size_t longest_stretch(const struct lane_view *view)
-{
-    size_t longest = 0, stretch = 0;
-    for (size_t i = 0; i < view->count; i++) {
-        stretch = at(view, i)->class == RP_CYCLE_FRESH ? 0 : stretch + 1;
-        longest = stretch > longest ? stretch : longest;
-    }
-    return longest;
-}
-
-static bool has_reductions(const struct lane_view *view)
-{
-    for (size_t i = 0; i < view->count; i++) {
-        if (at(view, i)->class == RP_CYCLE_REDUCE)
-            return true;
-    }
-    return false;
-}
-
-/*
- * Weights change after gradients were reduced: a fresh gather begins a generation if there was a reduction since
- * the one before. Where reductions run on another communicator, a long stretch without a fresh gather stands for it.
- */
-static void find_generations(struct lane_view *view)
-{
-    bool by_reduction = has_reductions(view), reduced = true;
-    size_t enough = longest_stretch(view) / 2 + 1, stretch = enough;
-
-    if (!freshness_tells(view))
-        return;
-    for (size_t i = 0; i < view->count; i++) {
-        enum rp_cycle_class class = at(view, i)->class;
-        if (class != RP_CYCLE_FRESH) {
-            reduced = reduced || class == RP_CYCLE_REDUCE;
-            stretch++;
-            continue;
-        }
-        if (by_reduction ? reduced : stretch >= enough)
-            view->starts[view->start_count++] = i;
-        reduced = false;
-        stretch = 0;
-    }
-}
-
-static enum rp_status view_make(const struct rp_cycle_item *items, size_t count, struct lane_view *view_out)
-{
-    struct lane_view view = {.items = items};
-
-    view.index = calloc(count, sizeof(*view.index));
-    view.starts = calloc(count, sizeof(*view.starts));
-    if (view.index == NULL || view.starts == NULL) {
-        free(view.index);
-        free(view.starts);
-        return RP_NO_MEMORY;
-    }
-    for (size_t i = 0; i < count; i++) {
-        if (items[i].class != RP_CYCLE_SMALL)
-            view.index[view.count++] = i;
-    }
-    find_generations(&view);
-    *view_out = view;
-    return RP_OK;
-}
-
-static void view_free(struct lane_view *view)
-{
-    free(view->index);
-    free(view->starts);
-}
-
 /* ---------------------------------------------------------------- the cycle */
-
-struct generation {
-    uint64_t hash; /* of its signatures */
-    size_t first, length;
-};
-
-static int compare_generations(const void *left, const void *right)
-{
-    const struct generation *a = left, *b = right;
-    if (a->length != b->length)
-        return a->length < b->length ? -1 : 1;
-    if (a->hash != b->hash)
-        return a->hash < b->hash ? -1 : 1;
-    return (a->first > b->first) - (a->first < b->first);
-}
-
-static bool same_generation(const struct generation *a, const struct generation *b)
-{
-    return a->hash == b->hash && a->length == b->length;
-}
-
-static void measure_generations(const struct lane_view *view, struct generation *generations)
-{
-    for (size_t i = 0; i < view->start_count; i++) {
-        size_t first = view->starts[i], end = i + 1 < view->start_count ? view->starts[i + 1] : view->count;
-        uint64_t hash = 0;
-        for (size_t j = first; j < end; j++) {
-            uint64_t words[2] = {hash, at(view, j)->signature};
-            hash = XXH3_64bits(words, sizeof(words));
-        }
-        generations[i] = (struct generation){.hash = hash, .first = first, .length = end - first};
-    }
-}
-
-/* Of sorted generations: the length of the run of equal ones that begins at `from`. */
-static size_t run_length(const struct generation *generations, size_t count, size_t from)
-{
-    size_t end = from + 1;
-    while (end < count && same_generation(&generations[from], &generations[end]))
-        end++;
-    return end - from;
-}
-
-/*
- * The shortest kind of generation that is at least half as common as the commonest, and seen twice: with an
- * evaluation in every second generation, the one without. False if none is seen twice.
- */
-static bool choose_generation(const struct generation *sorted, size_t count, struct generation *chosen_out)
-{
-    size_t most = 0;
-    for (size_t i = 0, run; i < count; i += run) {
-        run = run_length(sorted, count, i);
-        most = run > most ? run : most;
-    }
-    for (size_t i = 0, run; most >= 2 && i < count; i += run) {
-        run = run_length(sorted, count, i);
-        if (run >= 2 && 2 * run >= most) {
-            *chosen_out = sorted[i];
-            return true;
-        }
-    }
-    return false;
-}
 
 static enum rp_status pattern_make(const struct rp_cycle_item *items, size_t first, size_t length,
                                    struct pattern *pattern_out)
@@ -219,26 +59,24 @@ static void pattern_free(struct pattern *pattern)
     *pattern = (struct pattern){0};
 }
 
-static enum rp_status cycle_from_generations(const struct lane_view *view, struct pattern *pattern_out)
+static enum rp_status cycle_from_generations(const struct rp_lane_view *view, struct pattern *pattern_out)
 {
-    enum rp_status status = RP_NOT_FOUND;
-    struct generation chosen, *generations;
+    size_t first, length;
+    enum rp_status status = rp_generation_choose(view, &first, &length);
+    return status == RP_OK ? pattern_make(view->items, view->index[first], length, pattern_out) : status;
+}
 
-    if (view->start_count < 2)
-        return RP_NOT_FOUND;
-    generations = calloc(view->start_count, sizeof(*generations));
-    if (generations == NULL)
-        return RP_NO_MEMORY;
-    measure_generations(view, generations);
-    qsort(generations, view->start_count, sizeof(*generations), compare_generations);
-    if (choose_generation(generations, view->start_count, &chosen))
-        status = pattern_make(view->items, view->index[chosen.first], chosen.length, pattern_out);
-    free(generations);
-    return status;
+/* A step gathers every unit. Equal layers repeat too: one gather and one reduction, over and over. */
+static bool has_every_unit(const struct rp_lane_view *view, const struct rp_cycle *cycle)
+{
+    size_t gathers = 0;
+    for (size_t i = cycle->first; i < cycle->end; i++)
+        gathers += view->items[i].class == RP_CYCLE_FRESH || view->items[i].class == RP_CYCLE_GATHER;
+    return gathers >= view->units;
 }
 
 /* The period of the signatures that repeats over the most items, looked for at ends spread over the lane. */
-static enum rp_status cycle_from_signatures(const struct lane_view *view, struct pattern *pattern_out)
+static enum rp_status cycle_from_signatures(const struct rp_lane_view *view, struct pattern *pattern_out)
 {
     enum { ENDS = 16 };
     struct rp_cycle best = {0}, cycle;
@@ -249,7 +87,7 @@ static enum rp_status cycle_from_signatures(const struct lane_view *view, struct
         enum rp_status status = rp_cycle_find(view->items, end, &cycle);
         if (status == RP_NO_MEMORY)
             return status;
-        if (status == RP_OK && cycle.seen > best.seen)
+        if (status == RP_OK && cycle.seen > best.seen && has_every_unit(view, &cycle))
             best = cycle;
     }
     if (best.seen == 0)
@@ -259,7 +97,7 @@ static enum rp_status cycle_from_signatures(const struct lane_view *view, struct
 
 /* ---------------------------------------------------------------- cutting */
 
-static enum rp_status cut_at(struct cut *cut, const struct lane_view *view, size_t number, enum rp_step_kind kind)
+static enum rp_status cut_at(struct cut *cut, const struct rp_lane_view *view, size_t number, enum rp_step_kind kind)
 {
     if (cut->count == cut->capacity) {
         size_t capacity = cut->capacity == 0 ? 64 : 2 * cut->capacity;
@@ -285,14 +123,14 @@ static size_t match_next(const struct pattern *pattern, size_t matched, uint64_t
 }
 
 /* Ends the stretch [*from, to) as OTHER if it is not empty. */
-static enum rp_status close_stretch(struct cut *cut, const struct lane_view *view, size_t *from, size_t to)
+static enum rp_status close_stretch(struct cut *cut, const struct rp_lane_view *view, size_t *from, size_t to)
 {
     enum rp_status status = *from < to ? cut_at(cut, view, *from, RP_STEP_OTHER) : RP_OK;
     *from = to;
     return status;
 }
 
-static enum rp_status cut_lane(const struct lane_view *view, const struct pattern *pattern, struct cut *cut)
+static enum rp_status cut_lane(const struct rp_lane_view *view, const struct pattern *pattern, struct cut *cut)
 {
     size_t from = 0, matched = 0, next_start = 0;
     enum rp_status status = RP_OK;
@@ -303,7 +141,7 @@ static enum rp_status cut_lane(const struct lane_view *view, const struct patter
             matched = 0;
             next_start++;
         }
-        matched = match_next(pattern, matched, at(view, i)->signature);
+        matched = match_next(pattern, matched, rp_lane_view_at(view, i)->signature);
         if (status != RP_OK || pattern->length == 0 || matched < pattern->length)
             continue;
         status = close_stretch(cut, view, &from, i + 1 - matched);
@@ -317,7 +155,7 @@ static enum rp_status cut_lane(const struct lane_view *view, const struct patter
 }
 
 /* A cycle from signatures that leaves most of the lane unexplained was a chance repetition. */
-static enum rp_status cut_by_signatures(const struct lane_view *view, struct pattern *pattern, struct cut *cut)
+static enum rp_status cut_by_signatures(const struct rp_lane_view *view, struct pattern *pattern, struct cut *cut)
 {
     enum rp_status status = cycle_from_signatures(view, pattern);
     if (status == RP_NO_MEMORY)
@@ -333,13 +171,13 @@ static enum rp_status cut_by_signatures(const struct lane_view *view, struct pat
 enum rp_status rp_steps_cut(const struct rp_cycle_item *items, size_t count, struct rp_step **steps_out,
                             size_t *count_out)
 {
-    struct lane_view view;
+    struct rp_lane_view view;
     struct pattern pattern = {0};
     struct cut cut = {0};
     enum rp_status status = RP_OK;
 
     if (count > 0) {
-        status = view_make(items, count, &view);
+        status = rp_lane_view_make(items, count, &view);
         if (status != RP_OK)
             return status;
         status = cycle_from_generations(&view, &pattern);
@@ -350,7 +188,7 @@ enum rp_status rp_steps_cut(const struct rp_cycle_item *items, size_t count, str
         if (status == RP_OK && view.count == 0)
             status = cut_at(&cut, &view, 0, RP_STEP_OTHER);
         pattern_free(&pattern);
-        view_free(&view);
+        rp_lane_view_free(&view);
     }
     if (status != RP_OK) {
         free(cut.steps);

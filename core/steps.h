@@ -3,8 +3,9 @@
  * that differs from the others, an end in mid-step, and small ops that come and go.
  *
  * Where gathers are fresh, a step begins with the first fresh gather after a reduction: the weights have changed.
- * The commonest such stretch is the cycle; it is looked for in the others too, so that an evaluation that
- * begins a generation is told from the step behind it. Without freshness the period of the signatures cuts alone.
+ * The commonest such stretch is the cycle (generation.h); it is looked for in the others too, so that an
+ * evaluation that begins a generation is told from the step behind it. Without freshness the period of the signatures
+ * cuts alone, if it has as many gathers as there were fresh ones: a step gathers every unit.
  *
  * Threads: pure functions of their arguments.
  */

@@ -39,6 +39,14 @@ static const struct {
     /* evaluations behind two of three steps: the plain steps still are the cycle */
     {STEP EVALUATION STALE_STEP EVALUATION STALE_STEP STEP EVALUATION STALE_STEP EVALUATION STALE_STEP STEP,
      "W0 O30 W35 O65 W70 W100 O130 W135 O165 W170 W200"},
+    /* an evaluation after every step: the first step, or a step without one, tells where it ends */
+    {STEP EVALUATION STALE_STEP EVALUATION STALE_STEP EVALUATION, "W0 O30 W35 O65 W70 O100"},
+    {STEP EVALUATION STALE_STEP EVALUATION, "W0 O30 W35 O65"},
+    {STEP EVALUATION "raaaa" STALE_STEP EVALUATION "raaaa" STALE_STEP, "W0 O30 W40 O70 W80"},
+    {EVALUATION STALE_STEP EVALUATION STALE_STEP EVALUATION STALE_STEP STEP, "O0 W5 O35 W40 O70 W75 W105"},
+    {FIRST EVALUATION AGAIN EVALUATION AGAIN, "W0 O15 W20 O35 W40"},
+    /* but not where nothing tells: then they are one */
+    {EVALUATION STALE_STEP EVALUATION STALE_STEP EVALUATION STALE_STEP, "W0 W35 W70"},
     /* two odd steps alike are no cycle where there are many others */
     {STEP STEP "RAAAraa1a110" STEP STEP "RAAAraa1a110" STEP STEP STEP, "W0 W30 O60 W72 W102 O132 W144 W174 W204"},
     /* a layer left out in one step, in one microbatch of a step */
@@ -56,6 +64,10 @@ static const struct {
     /* small items stay with the step before */
     {STEP "." STEP ".." STEP, "W0 W31 W63"},
     {"RA.AAA raa1a1.a110 raaaa raa1a1a110." STEP STEP, "W0 W33 W63"},
+    /* one step alone: its layers repeat, each with a gather and a reduction */
+    {"RAAAAAAAAA raa1a1a1a1a1a1a1a110", "O0"},
+    {"RAAAAAAAAAAA raa1a1a1a1a1a1a1a1a1a110 raaaaaaaaaaa raa1a1a1a1a1a1a1a1a1a110", "O0"},
+    {"RAAAAAAAAAAAAAAA raaaaaaaaaaaaaaa 1111111111111110", "O0"},
     /* cut short */
     {STEP STEP STEP "RAAAA raa1", "W0 W30 W60 O90"},
     {STEP STEP STEP FIRST, "W0 W30 W60 O90"},
