@@ -28,9 +28,3 @@ enum rp_status rp_ring_create(unsigned slots_log2, uint32_t thread, struct rp_ri
     *ring_out = ring;
     return RP_OK;
 }
-
-void rp_ring_destroy(struct rp_ring *ring)
-{
-    if (ring != NULL)
-        munmap(ring, ring_bytes(ring->mask + 1));
-}

@@ -54,9 +54,11 @@ struct rp_ring {
     _Alignas(64) union rp_record slots[];
 };
 
-/* 2^slots_log2 records. Memory is mapped, zeroed, and touched on use. The caller owns the ring. RP_NO_MEMORY. */
+/*
+ * 2^slots_log2 records. Memory is mapped, zeroed, and touched on use; it stays: the application's threads may hold the
+ * ring until the process ends. RP_NO_MEMORY.
+ */
 enum rp_status rp_ring_create(unsigned slots_log2, uint32_t thread, struct rp_ring **ring_out);
-void rp_ring_destroy(struct rp_ring *ring);
 
 /* Producer: the slot for the next record, or NULL (counted as a loss of that type). Fill it, then rp_ring_commit(). */
 static inline union rp_record *rp_ring_reserve(struct rp_ring *ring, enum rp_record_type type)

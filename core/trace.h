@@ -77,14 +77,8 @@ struct rp_trace_comm {
 
 /* ---------------------------------------------------------------- writing */
 
+/* Made by rp_trace_spool_create() (trace_writer.h), before it is known where its file goes. */
 struct rp_trace_writer;
-
-/*
- * Creates `directory`/rank-<rank>.rpt, which must not exist (RP_EXISTS). The directory must exist. RP_IO with errno
- * kept. The caller owns the writer.
- */
-enum rp_status rp_trace_create(const char *directory, const struct rp_trace_identity *identity,
-                               struct rp_trace_writer **writer_out);
 
 /*
  * Each adds one record to the block in memory (written by flush, or when the block is full). After a failed write

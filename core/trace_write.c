@@ -261,24 +261,6 @@ static void writer_free(struct rp_trace_writer *writer)
     free(writer);
 }
 
-enum rp_status rp_trace_create(const char *directory, const struct rp_trace_identity *identity,
-                               struct rp_trace_writer **writer_out)
-{
-    struct rp_trace_writer *writer;
-    enum rp_status status = rp_trace_spool_create(0, &writer);
-    if (status != RP_OK)
-        return status;
-    status = rp_trace_spool_attach(writer, directory, identity);
-    if (status != RP_OK) {
-        int cause = errno;
-        writer_free(writer);
-        errno = cause;
-        return status;
-    }
-    *writer_out = writer;
-    return RP_OK;
-}
-
 enum rp_status rp_trace_flush(struct rp_trace_writer *writer)
 {
     if (writer->state == BROKEN)

@@ -17,7 +17,10 @@
  */
 enum rp_status rp_trace_spool_create(size_t limit, struct rp_trace_writer **writer_out);
 
-/* Creates the file as rp_trace_create() does, and writes what was held. Once per writer; a failure breaks it. */
+/*
+ * Creates `directory`/rank-<rank>.rpt, which must not exist (RP_EXISTS), and writes what was held. The directory must
+ * exist. Once per writer; a failure breaks it: RP_IO with errno kept.
+ */
 enum rp_status rp_trace_spool_attach(struct rp_trace_writer *writer, const char *directory,
                                      const struct rp_trace_identity *identity);
 

@@ -22,6 +22,7 @@
 #include <xxhash.h>
 
 #include "core/trace.h"
+#include "tests/unit/trace_file.h"
 
 /* X(name, default) */
 #define SETTINGS(X)    \
@@ -202,7 +203,7 @@ static void make_rank(const char *directory, int rank)
                                          .host = "node-a",
                                          .program = "train.py"};
     struct maker maker = {.rank = rank, .now = identity.start_ticks};
-    must(rp_trace_create(directory, &identity, &maker.writer), directory);
+    must(trace_file_create(directory, &identity, &maker.writer), directory);
     put_names(&maker);
     for (maker.step = 0; maker.step < set.steps; maker.step++)
         put_step(&maker);

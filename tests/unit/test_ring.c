@@ -38,7 +38,6 @@ static void sizes_out_of_range_are_refused(void **state)
     assert_int_equal(rp_ring_create(2, 0, &ring), RP_INVALID);
     assert_int_equal(rp_ring_create(40, 0, &ring), RP_INVALID);
     assert_null(ring);
-    rp_ring_destroy(NULL);
 }
 
 static void records_come_out_in_order_round_and_round(void **state)
@@ -61,7 +60,6 @@ static void records_come_out_in_order_round_and_round(void **state)
         rp_ring_consume(ring, count);
     }
     assert_int_equal(atomic_load(&ring->lost_ops), 0);
-    rp_ring_destroy(ring);
 }
 
 static void a_full_ring_drops_and_counts(void **state)
@@ -81,7 +79,6 @@ static void a_full_ring_drops_and_counts(void **state)
     assert_true(rp_ring_push_op(ring, &(struct rp_op){.position = 1002}));
     assert_int_equal(rp_ring_peek(ring, &first), SLOTS);
     assert_int_equal(ring->slots[(first + SLOTS - 1) & ring->mask].op.position, 1002);
-    rp_ring_destroy(ring);
 }
 
 static void launches_leave_room_for_ops(void **state)
@@ -98,7 +95,6 @@ static void launches_leave_room_for_ops(void **state)
         ops++;
     assert_int_equal(ops, SLOTS / 8);
     assert_int_equal(rp_ring_peek(ring, &first), SLOTS);
-    rp_ring_destroy(ring);
 }
 
 int main(void)

@@ -22,6 +22,7 @@
 #include "core/trace_format.h"
 #include "core/trace_writer.h"
 #include "tests/unit/scratch.h"
+#include "tests/unit/trace_file.h"
 
 static struct scratch scratch;
 
@@ -57,7 +58,7 @@ static struct rp_trace_writer *writer_make(int32_t rank)
 {
     struct rp_trace_writer *writer = NULL;
     struct rp_trace_identity who = identity(rank);
-    assert_int_equal(rp_trace_create(scratch.path, &who, &writer), RP_OK);
+    assert_int_equal(trace_file_create(scratch.path, &who, &writer), RP_OK);
     return writer;
 }
 
@@ -513,12 +514,12 @@ static void a_file_is_never_overwritten(void **state)
     struct rp_trace_writer *writer = NULL;
     struct rp_trace_identity who = identity(2);
     scratch_write(scratch_path(&scratch, "rank-2.rpt"), "mine", 4);
-    assert_int_equal(rp_trace_create(scratch.path, &who, &writer), RP_EXISTS);
+    assert_int_equal(trace_file_create(scratch.path, &who, &writer), RP_EXISTS);
     char *kept = scratch_read(scratch_path(&scratch, "rank-2.rpt"), NULL);
     assert_string_equal(kept, "mine");
     free(kept);
     assert_int_equal(scratch_lines_with(&scratch, "rank-2.rpt: cannot be made: File exists"), 1);
-    assert_int_equal(rp_trace_create(scratch_path(&scratch, "no/where"), &who, &writer), RP_IO);
+    assert_int_equal(trace_file_create(scratch_path(&scratch, "no/where"), &who, &writer), RP_IO);
     assert_int_equal(scratch_lines_with(&scratch, "cannot be made: No such file or directory"), 1);
     assert_null(writer);
 }
@@ -568,7 +569,7 @@ static int create_where_nothing_fits(void)
     signal(SIGXFSZ, SIG_IGN);
     if (setrlimit(RLIMIT_FSIZE, &(struct rlimit){40, 40}) != 0)
         return 2;
-    return rp_trace_create(scratch.path, &who, &writer) == RP_IO ? 0 : 3;
+    return trace_file_create(scratch.path, &who, &writer) == RP_IO ? 0 : 3;
 }
 
 static void a_file_without_a_header_is_not_left(void **state)

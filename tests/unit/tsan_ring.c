@@ -112,7 +112,6 @@ static void one_ring(unsigned slots_log2)
     printf("ring of %u: %lu ops and %lu launches passed, %lu and %lu dropped\n", 1u << slots_log2,
            (unsigned long)pair.read_ops, (unsigned long)pair.read_launches, (unsigned long)pair.ring->lost_ops,
            (unsigned long)pair.ring->lost_launches);
-    rp_ring_destroy(pair.ring);
 }
 
 /* ---------------------------------------------------------------- the recorder, many threads */
