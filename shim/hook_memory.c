@@ -12,9 +12,9 @@
     extern cudaError_t name parameters;                                                      \
     cudaError_t name parameters                                                              \
     {                                                                                        \
+        rp_real_refresh();                                                                   \
         if (!rp_hook_enter())                                                                \
             return RP_PASS(cudart, cudaErrorNotSupported, name, UNWRAP arguments);           \
-        rp_real_refresh();                                                                   \
         struct rp_op op = rp_op_local(kind, bytes, stream);                                  \
         cudaError_t result = RP_PASS(cudart, cudaErrorNotSupported, name, UNWRAP arguments); \
         rp_op_local_end(&op, result == cudaSuccess);                                         \

@@ -23,17 +23,6 @@
         return result;                                                                                                \
     }
 
-#define HOOK_GROUP(name, report)                                     \
-    ncclResult_t name(void)                                          \
-    {                                                                \
-        if (!rp_hook_enter())                                        \
-            return RP_PASS(nccl, ncclInvalidUsage, name);            \
-        ncclResult_t result = RP_PASS(nccl, ncclInvalidUsage, name); \
-        report(result);                                              \
-        rp_hook_leave();                                             \
-        return result;                                               \
-    }
-
 HOOK(ncclAllGather,
      (const void *send, void *receive, size_t count, ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream),
      (send, receive, count, datatype, comm, stream), .kind = RP_OP_ALL_GATHER, .send = send, .receive = receive,
@@ -95,8 +84,27 @@ HOOK(ncclScatter,
      .count = count, .redop = -1, .root = root)
 #endif
 
-HOOK_GROUP(ncclGroupStart, rp_group_start)
-HOOK_GROUP(ncclGroupEnd, rp_group_end)
+/* A group may be a library's first call, around the creation of its communicators. */
+ncclResult_t ncclGroupStart(void)
+{
+    rp_real_refresh();
+    if (!rp_hook_enter())
+        return RP_PASS(nccl, ncclInvalidUsage, ncclGroupStart);
+    ncclResult_t result = RP_PASS(nccl, ncclInvalidUsage, ncclGroupStart);
+    rp_group_start(result);
+    rp_hook_leave();
+    return result;
+}
+
+ncclResult_t ncclGroupEnd(void)
+{
+    if (!rp_hook_enter())
+        return RP_PASS(nccl, ncclInvalidUsage, ncclGroupEnd);
+    ncclResult_t result = RP_PASS(nccl, ncclInvalidUsage, ncclGroupEnd);
+    rp_group_end(result);
+    rp_hook_leave();
+    return result;
+}
 
 #if NCCL_VERSION_CODE >= 22200
 ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *info)

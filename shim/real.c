@@ -1,6 +1,6 @@
 /*
  * Finds the real functions. A provider is a loaded object that defines the anchor (cudaLaunchKernel, ncclAllGather);
- * its table is filled once and never changes or goes away.
+ * its table is filled once and never changes, and the object stays loaded: we keep a reference to it.
  *
  * Order of the search: with one library of the kind loaded, RTLD_NEXT first (so that other preloads in front of it
  * stay in the chain), then the loaded library by its soname: Python loads extension modules RTLD_LOCAL, where
@@ -61,6 +61,7 @@ struct provider {
 struct caller_entry {
     const void *caller;
     const void *table;
+    unsigned long long unloads; /* of the loader when it was made: later the address may be another's */
 };
 
 /* One kind of library. */
@@ -73,24 +74,25 @@ struct kind {
     size_t row_count, table_size;
     _Atomic(struct provider *) providers[PROVIDER_MAX];
     _Atomic(struct caller_entry *) callers[CALLER_SLOTS];
-    _Atomic int loaded; /* objects whose file name has the prefix; -1: not counted yet */
 };
 
-static struct kind cudart = {.prefix = "libcudart.so",
+/* Wheels hold libcudart-<hash>.so.<version>; libnccl-net.so and its like are plugins. */
+static struct kind cudart = {.prefix = "libcudart",
                              .anchor = "cudaLaunchKernel",
                              .sonames = {"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0", NULL},
                              .rows = cudart_rows,
                              .row_count = sizeof cudart_rows / sizeof cudart_rows[0],
-                             .table_size = sizeof(struct rp_cudart),
-                             .loaded = -1};
+                             .table_size = sizeof(struct rp_cudart)};
 static struct kind nccl = {.prefix = "libnccl.so",
                            .anchor = "ncclAllGather",
                            .sonames = {"libnccl.so.2", NULL},
                            .strong = "p",
                            .rows = nccl_rows,
                            .row_count = sizeof nccl_rows / sizeof nccl_rows[0],
-                           .table_size = sizeof(struct rp_nccl),
-                           .loaded = -1};
+                           .table_size = sizeof(struct rp_nccl)};
+
+/* Of the loader, as rp_real_refresh() saw it last. */
+static _Atomic unsigned long long adds_seen, subs_seen;
 
 static const struct rp_cudart cudart_missing;
 static const struct rp_nccl nccl_missing;
@@ -176,6 +178,7 @@ static void *find_function(const struct kind *kind, void *handle, const char *na
     return second != NULL && object_of(second) == object_of(address) ? second : address;
 }
 
+/* The handle is not closed: callers that were unloaded and loaded again find the pointers as they were. */
 static struct provider *provider_make(const struct kind *kind, void *anchor, bool single)
 {
     struct provider *provider = calloc(1, sizeof *provider);
@@ -190,8 +193,6 @@ static struct provider *provider_make(const struct kind *kind, void *anchor, boo
         void *address = find_function(kind, handle, kind->rows[i].name, single);
         memcpy((char *)table + kind->rows[i].offset, &address, sizeof address);
     }
-    if (handle != NULL)
-        dlclose(handle);
     provider->base = object_of(anchor);
     provider->table = table;
     return provider;
@@ -227,41 +228,30 @@ static const void *provider_table(struct kind *kind, void *anchor, bool single)
     return NULL;
 }
 
+struct count {
+    const char *prefix;
+    int found;
+};
+
 static int count_object(struct dl_phdr_info *info, size_t size, void *data)
 {
     (void)size;
-    struct kind **kinds = data;
+    struct count *count = data;
     const char *slash = strrchr(info->dlpi_name, '/');
     const char *name = slash != NULL ? slash + 1 : info->dlpi_name;
-    for (size_t i = 0; kinds[i] != NULL; i++)
-        if (strncmp(name, kinds[i]->prefix, strlen(kinds[i]->prefix)) == 0)
-            atomic_fetch_add(&kinds[i]->loaded, 1);
+    count->found += strncmp(name, count->prefix, strlen(count->prefix)) == 0;
     return 0;
 }
 
-static int read_adds(struct dl_phdr_info *info, size_t size, void *data)
+/* How many libraries of the kind are loaded, by their file names. */
+static int loaded(const struct kind *kind)
 {
-    (void)size;
-    *(unsigned long long *)data = info->dlpi_adds;
-    return 1;
+    struct count count = {.prefix = kind->prefix};
+    dl_iterate_phdr(count_object, &count);
+    return count.found;
 }
 
-static _Atomic unsigned long long adds_seen;
-
-/* Counts again if objects were loaded since. Two threads counting at once see too many, which is only slower. */
-static void recount(void)
-{
-    unsigned long long adds = 0;
-    dl_iterate_phdr(read_adds, &adds);
-    if (atomic_exchange(&adds_seen, adds) == adds)
-        return;
-    atomic_store(&cudart.loaded, 0);
-    atomic_store(&nccl.loaded, 0);
-    struct kind *kinds[] = {&cudart, &nccl, NULL};
-    dl_iterate_phdr(count_object, kinds);
-}
-
-/* The caller's entry, or the free place for one; NULL: neither within reach, this caller is looked up each time. */
+/* The caller's place, or a free one; NULL: neither within reach, this caller is looked up each time. */
 static _Atomic(struct caller_entry *) *caller_slot(struct kind *kind, const void *caller)
 {
     size_t first = ((uintptr_t)caller * 0x9e3779b97f4a7c15u) >> 55; /* 9 bits: CALLER_SLOTS */
@@ -274,53 +264,85 @@ static _Atomic(struct caller_entry *) *caller_slot(struct kind *kind, const void
     return NULL;
 }
 
-static void caller_remember(_Atomic(struct caller_entry *) *slot, const void *caller, const void *table)
+/* An entry of before an unloading is replaced and left: another thread may be reading it. */
+static void caller_remember(_Atomic(struct caller_entry *) *slot, const struct caller_entry *entry)
 {
-    struct caller_entry *entry = slot != NULL ? malloc(sizeof *entry) : NULL;
-    if (entry == NULL)
+    struct caller_entry *there = atomic_load(slot), *copy = malloc(sizeof *copy);
+    if (copy == NULL || (there != NULL && there->caller != entry->caller)) {
+        free(copy);
         return;
-    *entry = (struct caller_entry){caller, table};
-    struct caller_entry *none = NULL;
-    if (!atomic_compare_exchange_strong(slot, &none, entry))
-        free(entry);
+    }
+    *copy = *entry;
+    if (!atomic_compare_exchange_strong(slot, &there, copy))
+        free(copy);
 }
 
-static const void *find(struct kind *kind, void *caller)
+/* `*single_out`: it is the only library of its kind, and that of every caller. */
+static const void *find(struct kind *kind, void *caller, bool *single_out)
 {
+    unsigned long long unloads = atomic_load_explicit(&subs_seen, memory_order_relaxed);
     _Atomic(struct caller_entry *) *slot = caller_slot(kind, caller);
     const struct caller_entry *entry = slot != NULL ? atomic_load_explicit(slot, memory_order_acquire) : NULL;
-    if (entry != NULL)
+    *single_out = false;
+    if (entry != NULL && entry->unloads == unloads)
         return entry->table;
-    recount();
-    bool single = atomic_load(&kind->loaded) == 1;
+    bool single = loaded(kind) == 1;
     void *anchor = find_anchor(kind, caller, single);
     const void *table = anchor != NULL ? provider_table(kind, anchor, single) : NULL;
-    if (table != NULL && !single)
-        caller_remember(slot, caller, table);
+    *single_out = single && table != NULL;
+    if (table != NULL && !single && slot != NULL)
+        caller_remember(slot, &(struct caller_entry){caller, table, unloads});
     return table;
 }
 
+/* Where a second library appeared since it was counted, rp_real_refresh() may have gone by already. */
+#define PUBLISH_ONLY(kind, only, table)  \
+    do {                                 \
+        atomic_store(&(only), (table));  \
+        if (loaded(&(kind)) != 1)        \
+            atomic_store(&(only), NULL); \
+    } while (0)
+
 const struct rp_cudart *rp_cudart_find(void *caller)
 {
-    const void *table = find(&cudart, caller);
-    if (table != NULL && atomic_load(&cudart.loaded) == 1)
-        atomic_store_explicit(&rp_cudart_only, table, memory_order_release);
+    bool single;
+    const void *table = find(&cudart, caller, &single);
+    if (single)
+        PUBLISH_ONLY(cudart, rp_cudart_only, table);
     return table != NULL ? table : &cudart_missing;
 }
 
 const struct rp_nccl *rp_nccl_find(void *caller)
 {
-    const void *table = find(&nccl, caller);
-    if (table != NULL && atomic_load(&nccl.loaded) == 1)
-        atomic_store_explicit(&rp_nccl_only, table, memory_order_release);
+    bool single;
+    const void *table = find(&nccl, caller, &single);
+    if (single)
+        PUBLISH_ONLY(nccl, rp_nccl_only, table);
     return table != NULL ? table : &nccl_missing;
 }
 
+struct counters {
+    unsigned long long adds, subs;
+};
+
+static int read_counters(struct dl_phdr_info *info, size_t size, void *data)
+{
+    (void)size;
+    *(struct counters *)data = (struct counters){info->dlpi_adds, info->dlpi_subs};
+    return 1;
+}
+
+/* Said to have been seen only when done: another thread that sees the same meanwhile does the same. */
 void rp_real_refresh(void)
 {
-    recount();
-    if (atomic_load(&cudart.loaded) > 1)
+    struct counters now = {0};
+    dl_iterate_phdr(read_counters, &now);
+    if (atomic_load(&adds_seen) == now.adds)
+        return;
+    atomic_store(&subs_seen, now.subs);
+    if (loaded(&cudart) > 1)
         atomic_store(&rp_cudart_only, NULL);
-    if (atomic_load(&nccl.loaded) > 1)
+    if (loaded(&nccl) > 1)
         atomic_store(&rp_nccl_only, NULL);
+    atomic_store(&adds_seen, now.adds);
 }
