@@ -59,7 +59,7 @@ struct device {
 };
 
 static struct {
-    pthread_mutex_t lock; /* over creation; never held while the device is waited for */
+    pthread_mutex_t lock; /* over what is here; nothing is called under it: an abort must get by */
     struct driver driver;
     _Atomic bool loaded;
     struct device devices[DEVICES];
@@ -105,18 +105,31 @@ static enum rp_status fail(enum rp_status status, const char *what, CUresult res
             return fail(RP_UNSUPPORTED, #call, result_); \
     } while (0)
 
-/* The library is loaded by whoever uses CUDA here: we never load it ourselves. Under the lock. */
+/* Several threads may have loaded it at once, and found the same. */
+static void driver_publish(const struct driver *driver)
+{
+    pthread_mutex_lock(&gpu.lock);
+    if (!atomic_load_explicit(&gpu.loaded, memory_order_relaxed)) {
+        gpu.driver = *driver;
+        /* pairs with the acquires in driver_load() and rp_gpu_capturing() */
+        atomic_store_explicit(&gpu.loaded, true, memory_order_release);
+    }
+    pthread_mutex_unlock(&gpu.lock);
+}
+
+/* The library is loaded by whoever uses CUDA here: we never load it ourselves. */
 static enum rp_status driver_load(void)
 {
-    if (atomic_load_explicit(&gpu.loaded, memory_order_relaxed))
+    struct driver driver;
+    if (atomic_load_explicit(&gpu.loaded, memory_order_acquire))
         return RP_OK;
     void *handle = dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_LAZY);
     if (handle == NULL)
         return fail(RP_UNSUPPORTED, "the process has not loaded libcuda.so.1", CUDA_SUCCESS);
     const char *missing = NULL;
-#define LOAD(name)                                                         \
-    gpu.driver.p_##name = (__typeof__(name) *)dlsym(handle, SYMBOL(name)); \
-    if (gpu.driver.p_##name == NULL)                                       \
+#define LOAD(name)                                                     \
+    driver.p_##name = (__typeof__(name) *)dlsym(handle, SYMBOL(name)); \
+    if (driver.p_##name == NULL)                                       \
         missing = SYMBOL(name);
     DRIVER_FUNCTIONS(LOAD)
 #undef LOAD
@@ -125,8 +138,7 @@ static enum rp_status driver_load(void)
         snprintf(error_text, sizeof error_text, "the driver has no %s", missing);
         return RP_UNSUPPORTED;
     }
-    /* pairs with the acquire in rp_gpu_capturing() */
-    atomic_store_explicit(&gpu.loaded, true, memory_order_release);
+    driver_publish(&driver);
     return RP_OK;
 }
 
@@ -171,27 +183,51 @@ static enum rp_status device_fill(struct device *device, CUdevice ordinal)
     return RP_OK;
 }
 
-/* The device's state, made at its first communicator. Under the lock. */
-static enum rp_status device_get(int ordinal, struct device **device_out)
+static enum rp_status device_make(int ordinal, struct device *device)
 {
     CUdevice handle;
-    CUcontext context;
-    if (ordinal < 0 || ordinal >= DEVICES)
-        return fail(RP_UNSUPPORTED, "device number out of range", CUDA_SUCCESS);
-    struct device *device = &gpu.devices[ordinal];
-    *device_out = device;
-    if (device->context != NULL)
-        return RP_OK;
     TRY(cuDeviceGet(&handle, ordinal));
-    TRY(cuDevicePrimaryCtxRetain(&context, handle)); /* kept: the application holds it as well */
+    TRY(cuDevicePrimaryCtxRetain(&device->context, handle)); /* kept: the application holds it as well */
     struct scope scope;
-    if (!scope_enter(&scope, context))
+    if (!scope_enter(&scope, device->context))
         return fail(RP_UNSUPPORTED, "the device's primary context can't be made current", CUDA_SUCCESS);
     enum rp_status status = device_fill(device, handle);
     scope_leave(&scope);
-    if (status == RP_OK)
-        device->context = context;
     return status;
+}
+
+/* The state of a device that has one, or NULL. */
+static struct device *device_find(int ordinal)
+{
+    pthread_mutex_lock(&gpu.lock);
+    struct device *device = gpu.devices[ordinal].context != NULL ? &gpu.devices[ordinal] : NULL;
+    pthread_mutex_unlock(&gpu.lock);
+    return device;
+}
+
+/* The first one counts; what another thread made meanwhile stays unused: a free could wait for the device. */
+static void device_publish(int ordinal, const struct device *device)
+{
+    pthread_mutex_lock(&gpu.lock);
+    if (gpu.devices[ordinal].context == NULL)
+        gpu.devices[ordinal] = *device;
+    pthread_mutex_unlock(&gpu.lock);
+}
+
+/* The device's state, made at its first communicator. */
+static enum rp_status device_get(int ordinal, struct device **device_out)
+{
+    if (ordinal < 0 || ordinal >= DEVICES)
+        return fail(RP_UNSUPPORTED, "device number out of range", CUDA_SUCCESS);
+    if (device_find(ordinal) == NULL) {
+        struct device device = {0};
+        enum rp_status status = device_make(ordinal, &device);
+        if (status != RP_OK)
+            return status;
+        device_publish(ordinal, &device);
+    }
+    *device_out = device_find(ordinal);
+    return RP_OK;
 }
 
 static CUresult launch(const struct rp_prints *prints, CUstream stream, CUdeviceptr data, uint64_t bytes,
@@ -247,29 +283,29 @@ static enum rp_status prints_make(int ordinal, struct rp_prints *prints)
     return status;
 }
 
-/* A free one of that device, taken off the list, or NULL. Under the lock. */
+/* A free one of that device, taken off the list, or NULL. */
 static struct rp_prints *prints_reuse(int ordinal)
 {
-    for (struct rp_prints **link = &gpu.free; *link != NULL; link = &(*link)->free) {
-        struct rp_prints *prints = *link;
-        if (ordinal >= 0 && ordinal < DEVICES && prints->device == &gpu.devices[ordinal]) {
-            *link = prints->free;
-            return prints;
-        }
-    }
-    return NULL;
+    pthread_mutex_lock(&gpu.lock);
+    struct rp_prints **link = &gpu.free;
+    while (*link != NULL && (*link)->device - gpu.devices != ordinal)
+        link = &(*link)->free;
+    struct rp_prints *prints = *link;
+    if (prints != NULL)
+        *link = prints->free;
+    pthread_mutex_unlock(&gpu.lock);
+    return prints;
 }
 
-static enum rp_status prints_get(int device, struct rp_prints **prints_out)
+static enum rp_status prints_get(int ordinal, struct rp_prints **prints_out)
 {
-    struct rp_prints *prints = prints_reuse(device);
-    enum rp_status status = RP_OK;
-    if (prints == NULL) {
-        prints = calloc(1, sizeof *prints);
-        if (prints == NULL)
-            return fail(RP_NO_MEMORY, "no memory for fingerprints", CUDA_SUCCESS);
-        status = prints_make(device, prints);
-    }
+    *prints_out = prints_reuse(ordinal);
+    if (*prints_out != NULL)
+        return RP_OK;
+    struct rp_prints *prints = calloc(1, sizeof *prints);
+    if (prints == NULL)
+        return fail(RP_NO_MEMORY, "no memory for fingerprints", CUDA_SUCCESS);
+    enum rp_status status = prints_make(ordinal, prints);
     if (status == RP_OK)
         *prints_out = prints;
     else if (prints->entries == NULL)
@@ -280,9 +316,7 @@ static enum rp_status prints_get(int device, struct rp_prints **prints_out)
 enum rp_status rp_prints_acquire(int device, struct rp_prints **prints_out, uint64_t *first_out)
 {
     struct rp_prints *prints = NULL;
-    pthread_mutex_lock(&gpu.lock);
     enum rp_status status = prints_get(device, &prints);
-    pthread_mutex_unlock(&gpu.lock);
     if (status != RP_OK)
         return status;
     *prints_out = prints;

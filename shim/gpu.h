@@ -5,7 +5,7 @@
  * Everything that may load code or map memory is done in the hook of communicator creation; nothing ever waits for
  * the device: lazy loading waits for an idle device, and a collective that waits for a peer then never ends.
  *
- * Threads: creation under the caller's care (one communicator, one thread); the rest any.
+ * Threads: any; a short lock inside, under which neither the driver nor the loader is called.
  */
 #ifndef RP_GPU_H
 #define RP_GPU_H
