@@ -93,6 +93,12 @@ static bool succeeded(ncclResult_t result)
     return result == ncclSuccess || result == ncclInProgress;
 }
 
+/* What a reduction delivers is there only once NCCL has enqueued it: not so while it goes on in another thread. */
+static bool content_settled(const struct rp_call *call, ncclResult_t result)
+{
+    return call->content != NULL && (result == ncclSuccess || call->op.kind == RP_OP_ALL_GATHER);
+}
+
 /*
  * After the real call has enqueued the op: its position, its fingerprint, its record. The fingerprint is enqueued
  * behind the collective on the caller's stream and within the call, so whatever the application orders behind the
@@ -108,7 +114,7 @@ void rp_call_report(struct rp_call *call, ncclResult_t result)
         op->flags |= RP_OP_CAPTURED;
     else if (call->comm != NULL)
         rp_lane_take(rp_comm_lane(call->comm), op);
-    if (op->position != RP_NO_POSITION && call->content != NULL &&
+    if (op->position != RP_NO_POSITION && content_settled(call, result) &&
         rp_comm_take_print(call->comm, stream, call->content, call->content_bytes, op->position))
         op->flags |= RP_OP_FINGERPRINTED;
     push(op);
