@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define HASH_NONFATAL_OOM 1
 #define XXH_INLINE_ALL
@@ -17,14 +18,18 @@
 
 struct rp_comm {
     ncclComm_t handle;
+    const struct rp_nccl *real; /* of the library that made it */
     struct rp_trace_comm about; /* constant once ready */
     struct rp_lane lane;
     _Atomic(struct rp_prints *) prints;
     uint64_t first_serial;            /* of its fingerprints: position 0; set before prints */
+    _Atomic uint64_t prints_end;      /* positions below it have or had one; with ENDED: no other gets one */
     _Atomic bool ready, failed;       /* each is told once */
     _Atomic uint32_t splits, shrinks; /* children made so far: part of a child's key */
     UT_hash_handle hh;                /* by handle; only live ones are in the table */
 };
+
+#define ENDED (UINT64_C(1) << 63)
 
 /* Communicators by number, in chunks that never move. */
 #define CHUNK 64u
@@ -60,10 +65,24 @@ static struct rp_prints *prints_of(struct rp_comm *comm)
     return atomic_load_explicit(&comm->prints, memory_order_acquire);
 }
 
+/*
+ * Keeps the serial of the position for this communicator. False: it has ended (an abort comes from another thread while
+ * an op is under way), and its next serials are those of a later communicator.
+ */
+static bool claim_serial(struct rp_comm *comm, uint64_t position)
+{
+    uint64_t end = atomic_load(&comm->prints_end);
+    while (end <= position)
+        if (atomic_compare_exchange_weak(&comm->prints_end, &end, position + 1))
+            return true;
+    return (end & ENDED) == 0;
+}
+
 bool rp_comm_take_print(struct rp_comm *comm, cudaStream_t stream, const void *data, uint64_t bytes, uint64_t position)
 {
     struct rp_prints *prints = prints_of(comm);
-    return prints != NULL && rp_prints_take(prints, stream, data, bytes, comm->first_serial + position);
+    return prints != NULL && claim_serial(comm, position) &&
+           rp_prints_take(prints, stream, data, bytes, comm->first_serial + position);
 }
 
 static struct rp_comm *comm_by_number(uint32_t number)
@@ -89,6 +108,12 @@ uint64_t rp_comm_key_init(const ncclUniqueId *ids, int id_count, int nranks)
     for (int i = 0; ids != NULL && i < id_count; i++)
         key = XXH3_64bits_withSeed(&ids[i], sizeof ids[i], key);
     return key;
+}
+
+uint64_t rp_comm_key_all(int nranks)
+{
+    uint64_t words[] = {(uint64_t)getpid(), rp_wall_ns(), rp_ticks(), (uint64_t)nranks};
+    return XXH3_64bits(words, sizeof words);
 }
 
 static uint64_t child_key(const struct rp_comm *parent, const char *how, uint32_t ordinal, const int *data, int count)
@@ -161,13 +186,13 @@ static struct rp_comm *comm_add(void)
     return comm;
 }
 
-/* A handle that is still in the table belongs to a communicator whose end we did not see: it is dead. */
-static void comm_drop(ncclComm_t handle)
+/* Out of the table. Under the write lock. */
+static void comm_drop(ncclComm_t handle, const struct rp_comm *only)
 {
-    struct rp_comm *old = NULL;
-    HASH_FIND_PTR(comms.live, &handle, old);
-    if (old != NULL)
-        HASH_DEL(comms.live, old);
+    struct rp_comm *there = NULL;
+    HASH_FIND_PTR(comms.live, &handle, there);
+    if (there != NULL && (only == NULL || there == only))
+        HASH_DEL(comms.live, there);
 }
 
 static struct rp_comm *comm_publish(const struct rp_comm_birth *birth)
@@ -176,6 +201,7 @@ static struct rp_comm *comm_publish(const struct rp_comm_birth *birth)
     struct rp_comm *comm = comm_add();
     if (comm != NULL) {
         comm->handle = *birth->handle;
+        comm->real = birth->real;
         comm->about.nranks = birth->nranks;
         comm->about.rank = birth->rank;
         comm->about.parent = birth->parent;
@@ -184,18 +210,18 @@ static struct rp_comm *comm_publish(const struct rp_comm_birth *birth)
         comm->about.origin = birth->origin;
         memcpy(comm->about.name, birth->name, sizeof comm->about.name);
         rp_lane_init(&comm->lane);
-        comm_drop(comm->handle);
+        comm_drop(comm->handle, NULL); /* one whose end we did not see: it is dead */
         HASH_ADD_PTR(comms.live, handle, comm);
     }
     pthread_rwlock_unlock(&comms.lock);
     return comm;
 }
 
-static void prints_start(struct rp_comm *comm, const struct rp_nccl *real)
+static void prints_start(struct rp_comm *comm)
 {
     int device = -1;
     struct rp_prints *prints = NULL;
-    if (real->ncclCommCuDevice == NULL || real->ncclCommCuDevice(comm->handle, &device) != ncclSuccess)
+    if (comm->real->ncclCommCuDevice == NULL || comm->real->ncclCommCuDevice(comm->handle, &device) != ncclSuccess)
         return;
     if (rp_prints_acquire(device, &prints, &comm->first_serial) == RP_OK) {
         /* pairs with the acquire in prints_of() */
@@ -208,18 +234,29 @@ static void prints_start(struct rp_comm *comm, const struct rp_nccl *real)
     rp_recorder_state(RP_STATE_FINGERPRINTS_OFF, comm->about.number, rp_gpu_error());
 }
 
+/* Size and rank of a child: the call that made it did not tell. */
+static void ask_size(struct rp_comm *comm)
+{
+    int nranks = 0, rank = -1;
+    if (comm->real->ncclCommCount == NULL || comm->real->ncclCommUserRank == NULL)
+        return;
+    comm->real->ncclCommCount(comm->handle, &nranks);
+    comm->real->ncclCommUserRank(comm->handle, &rank);
+    pthread_rwlock_wrlock(&comms.lock); /* rp_comm_identify() reads those of all */
+    comm->about.nranks = nranks;
+    comm->about.rank = rank;
+    pthread_rwlock_unlock(&comms.lock);
+}
+
 /* Its creation is complete: who is in it is known, and our work on its device can be set up. */
 static void comm_ready(struct rp_comm *comm)
 {
     if (atomic_exchange(&comm->ready, true))
         return;
-    const struct rp_nccl *real = rp_nccl(RP_CALLER);
-    if (comm->about.nranks == 0 && real->ncclCommCount != NULL && real->ncclCommUserRank != NULL) {
-        real->ncclCommCount(comm->handle, &comm->about.nranks);
-        real->ncclCommUserRank(comm->handle, &comm->about.rank);
-    }
+    if (comm->about.nranks == 0)
+        ask_size(comm);
     rp_run_announce(comm->about.rank);
-    prints_start(comm, real);
+    prints_start(comm);
     rp_recorder_comm(&comm->about);
     rp_recorder_state(RP_STATE_COMM_READY, comm->about.number, NULL);
 }
@@ -255,11 +292,12 @@ void rp_comm_ended(ncclComm_t handle, enum rp_trace_state how)
     if (how != RP_STATE_COMM_DESTROYED && how != RP_STATE_COMM_ABORTED)
         return;
     pthread_rwlock_wrlock(&comms.lock);
-    comm_drop(handle);
+    comm_drop(handle, comm); /* by another thread it may have ended already, and the handle be a new one's */
     pthread_rwlock_unlock(&comms.lock);
     struct rp_prints *prints = prints_of(comm);
-    if (prints != NULL)
-        rp_prints_release(prints, comm->first_serial + atomic_load(&comm->lane.next));
+    uint64_t end = atomic_fetch_or(&comm->prints_end, ENDED);
+    if (prints != NULL && (end & ENDED) == 0)
+        rp_prints_release(prints, comm->first_serial + end);
 }
 
 void rp_comm_identify(void)

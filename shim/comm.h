@@ -16,6 +16,7 @@
 #include "shim/gpu.h"
 
 struct rp_comm;
+struct rp_nccl;
 
 struct rp_lane *rp_comm_lane(struct rp_comm *comm);
 uint32_t rp_comm_number(const struct rp_comm *comm);
@@ -27,18 +28,23 @@ bool rp_comm_take_print(struct rp_comm *comm, cudaStream_t stream, const void *d
 /* The live communicator of that handle, or NULL. */
 struct rp_comm *rp_comm_find(ncclComm_t handle);
 
-/* How a communicator comes to be: filled by the hook before the real call, which may change `*handle`. */
+/* How a communicator comes to be: filled by the hook. */
 struct rp_comm_birth {
-    ncclComm_t *handle; /* where NCCL puts it; read when the creation has succeeded */
+    const struct rp_nccl *real; /* of the library that makes it */
+    ncclComm_t *handle;         /* where NCCL puts it; read when the creation has succeeded */
     enum rp_comm_origin origin;
     uint64_t key;    /* the same on all its ranks */
     uint32_t parent; /* number, or RP_NO_COMM */
     int nranks;      /* told by the call; 0: ask NCCL */
-    int rank;
+    int rank;        /* -1: ask NCCL */
     char name[RP_COMM_NAME_MAX];
 };
 
+/* The keys of creations that have succeeded: what the arguments point to is there. */
 uint64_t rp_comm_key_init(const ncclUniqueId *ids, int id_count, int nranks);
+
+/* Of ncclCommInitAll(), which has no id: all ranks are in this process. Another one each time. */
+uint64_t rp_comm_key_all(int nranks);
 
 /* Key of a child; counts the children made so of the parent, which all its ranks make in the same order. */
 uint64_t rp_comm_key_split(struct rp_comm *parent, int color);

@@ -10,51 +10,65 @@
 
 #define MISSING ncclInvalidUsage
 
-static void born(const struct rp_comm_birth *birth, ncclResult_t result)
+static bool succeeded(ncclResult_t result)
 {
-    if (rp_thread.group_depth == 0)
-        rp_comm_born(birth, result);
-    else if (result == ncclSuccess || result == ncclInProgress)
-        rp_group_add_birth(birth);
-    rp_hook_leave();
+    return result == ncclSuccess || result == ncclInProgress;
 }
 
-static struct rp_comm_birth birth_init(ncclComm_t *comm, const ncclUniqueId *ids, int id_count, int nranks, int rank,
-                                       const ncclConfig_t *config)
+/* `real` is the caller's: where a process has two libraries, a communicator is asked about in its own. */
+static struct rp_comm_birth birth_init(const struct rp_nccl *real, ncclComm_t *comm, int nranks, int rank)
 {
-    rp_real_refresh();
-    struct rp_comm_birth birth = {.handle = comm,
-                                  .origin = RP_COMM_INIT,
-                                  .key = rp_comm_key_init(ids, id_count, nranks),
-                                  .parent = RP_NO_COMM,
-                                  .nranks = nranks,
-                                  .rank = rank};
-    rp_comm_birth_name(&birth, config);
-    return birth;
+    return (struct rp_comm_birth){
+        .real = real, .handle = comm, .origin = RP_COMM_INIT, .parent = RP_NO_COMM, .nranks = nranks, .rank = rank};
+}
+
+static struct rp_comm_birth birth_child(const struct rp_nccl *real, ncclComm_t *comm, enum rp_comm_origin origin,
+                                        const struct rp_comm *parent)
+{
+    uint32_t number = parent != NULL ? rp_comm_number(parent) : RP_NO_COMM;
+    return (struct rp_comm_birth){.real = real, .handle = comm, .origin = origin, .parent = number, .rank = -1};
+}
+
+/* After the real call has succeeded, which has found the arguments good: now they may be looked at. */
+static void born(struct rp_comm_birth *birth, uint64_t key, const ncclConfig_t *config, ncclResult_t result)
+{
+    birth->key = key;
+    rp_comm_birth_name(birth, config);
+    if (rp_thread.group_depth == 0)
+        rp_comm_born(birth, result);
+    else
+        rp_group_add_birth(birth);
 }
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 {
+    rp_real_refresh();
     return RP_PASS(nccl, MISSING, ncclGetUniqueId, id);
 }
 
 ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank)
 {
+    rp_real_refresh();
     if (!rp_hook_enter())
         return RP_PASS(nccl, MISSING, ncclCommInitRank, comm, nranks, id, rank);
-    struct rp_comm_birth birth = birth_init(comm, &id, 1, nranks, rank, NULL);
+    struct rp_comm_birth birth = birth_init(rp_nccl(RP_CALLER), comm, nranks, rank);
     ncclResult_t result = RP_PASS(nccl, MISSING, ncclCommInitRank, comm, nranks, id, rank);
-    born(&birth, result);
+    if (succeeded(result))
+        born(&birth, rp_comm_key_init(&id, 1, nranks), NULL, result);
+    rp_hook_leave();
     return result;
 }
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank, ncclConfig_t *config)
 {
+    rp_real_refresh();
     if (!rp_hook_enter())
         return RP_PASS(nccl, MISSING, ncclCommInitRankConfig, comm, nranks, id, rank, config);
-    struct rp_comm_birth birth = birth_init(comm, &id, 1, nranks, rank, config);
+    struct rp_comm_birth birth = birth_init(rp_nccl(RP_CALLER), comm, nranks, rank);
     ncclResult_t result = RP_PASS(nccl, MISSING, ncclCommInitRankConfig, comm, nranks, id, rank, config);
-    born(&birth, result);
+    if (succeeded(result))
+        born(&birth, rp_comm_key_init(&id, 1, nranks), config, result);
+    rp_hook_leave();
     return result;
 }
 
@@ -62,24 +76,29 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId i
 ncclResult_t ncclCommInitRankScalable(ncclComm_t *comm, int nranks, int rank, int id_count, ncclUniqueId *ids,
                                       ncclConfig_t *config)
 {
+    rp_real_refresh();
     if (!rp_hook_enter())
         return RP_PASS(nccl, MISSING, ncclCommInitRankScalable, comm, nranks, rank, id_count, ids, config);
-    struct rp_comm_birth birth = birth_init(comm, ids, id_count, nranks, rank, config);
+    struct rp_comm_birth birth = birth_init(rp_nccl(RP_CALLER), comm, nranks, rank);
     ncclResult_t result = RP_PASS(nccl, MISSING, ncclCommInitRankScalable, comm, nranks, rank, id_count, ids, config);
-    born(&birth, result);
+    if (succeeded(result))
+        born(&birth, rp_comm_key_init(ids, id_count, nranks), config, result);
+    rp_hook_leave();
     return result;
 }
 #endif
 
-/* All ranks in one process, without an id that others could see. */
+/* All ranks in one process. */
 ncclResult_t ncclCommInitAll(ncclComm_t *comm, int device_count, const int *devices)
 {
+    rp_real_refresh();
     if (!rp_hook_enter())
         return RP_PASS(nccl, MISSING, ncclCommInitAll, comm, device_count, devices);
     ncclResult_t result = RP_PASS(nccl, MISSING, ncclCommInitAll, comm, device_count, devices);
-    for (int rank = 0; result == ncclSuccess && comm != NULL && rank < device_count; rank++) {
-        struct rp_comm_birth birth = birth_init(&comm[rank], NULL, 0, device_count, rank, NULL);
-        rp_comm_born(&birth, result);
+    uint64_t key = rp_comm_key_all(device_count);
+    for (int rank = 0; succeeded(result) && rank < device_count; rank++) {
+        struct rp_comm_birth birth = birth_init(rp_nccl(RP_CALLER), &comm[rank], device_count, rank);
+        born(&birth, key, NULL, result);
     }
     rp_hook_leave();
     return result;
@@ -91,13 +110,11 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *chil
     if (!rp_hook_enter())
         return RP_PASS(nccl, MISSING, ncclCommSplit, comm, color, key, child, config);
     struct rp_comm *parent = rp_comm_find(comm);
-    struct rp_comm_birth birth = {.handle = child,
-                                  .origin = RP_COMM_SPLIT,
-                                  .key = rp_comm_key_split(parent, color),
-                                  .parent = parent != NULL ? rp_comm_number(parent) : RP_NO_COMM};
-    rp_comm_birth_name(&birth, config);
+    struct rp_comm_birth birth = birth_child(rp_nccl(RP_CALLER), child, RP_COMM_SPLIT, parent);
     ncclResult_t result = RP_PASS(nccl, MISSING, ncclCommSplit, comm, color, key, child, config);
-    born(&birth, result);
+    if (succeeded(result))
+        born(&birth, rp_comm_key_split(parent, color), config, result);
+    rp_hook_leave();
     return result;
 }
 #endif
@@ -109,13 +126,11 @@ ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int excluded_count, 
     if (!rp_hook_enter())
         return RP_PASS(nccl, MISSING, ncclCommShrink, comm, excluded, excluded_count, child, config, flags);
     struct rp_comm *parent = rp_comm_find(comm);
-    struct rp_comm_birth birth = {.handle = child,
-                                  .origin = RP_COMM_SHRINK,
-                                  .key = rp_comm_key_shrink(parent, excluded, excluded_count),
-                                  .parent = parent != NULL ? rp_comm_number(parent) : RP_NO_COMM};
-    rp_comm_birth_name(&birth, config);
+    struct rp_comm_birth birth = birth_child(rp_nccl(RP_CALLER), child, RP_COMM_SHRINK, parent);
     ncclResult_t result = RP_PASS(nccl, MISSING, ncclCommShrink, comm, excluded, excluded_count, child, config, flags);
-    born(&birth, result);
+    if (succeeded(result))
+        born(&birth, rp_comm_key_shrink(parent, excluded, excluded_count), config, result);
+    rp_hook_leave();
     return result;
 }
 
