@@ -87,11 +87,18 @@ const char *rp_launch_name(uint64_t function)
 {
     pthread_mutex_lock(&names.lock);
     const struct entry *entry = entry_find(function);
+    const char *name = entry != NULL ? entry->name : NULL;
     pthread_mutex_unlock(&names.lock);
-    return entry != NULL ? entry->name : NULL;
+    return name;
 }
 
 void rp_launch_names_forked(void)
 {
+    if (pthread_mutex_trylock(&names.lock) == 0) {
+        pthread_mutex_unlock(&names.lock);
+        return;
+    }
     pthread_mutex_init(&names.lock, NULL);
+    names.entries = NULL; /* not freed: it may be half changed */
+    names.left = 0;
 }

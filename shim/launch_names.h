@@ -18,7 +18,7 @@ void rp_launch_name_alias(const void *kernel, const void *stub);
 /* The name, valid for the process's life, or NULL. */
 const char *rp_launch_name(uint64_t function);
 
-/* In the child of a fork: the lock is made anew, names are kept. */
+/* In the child of a fork. If another thread of the parent was inside, the names are forgotten. */
 void rp_launch_names_forked(void);
 
 #endif
