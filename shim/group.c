@@ -94,3 +94,9 @@ void rp_group_simulate_end(ncclResult_t result)
 {
     end(result, RP_OP_SIMULATED);
 }
+
+/* Not freed: memory of the parent. */
+void rp_group_forked(void)
+{
+    queue.first = queue.last = NULL;
+}

@@ -19,4 +19,7 @@ void rp_group_start(ncclResult_t result);
 void rp_group_end(ncclResult_t result);
 void rp_group_simulate_end(ncclResult_t result);
 
+/* In the child of a fork: what was issued is the parent's. */
+void rp_group_forked(void);
+
 #endif

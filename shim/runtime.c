@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "config/options.h"
@@ -14,12 +15,17 @@
 #include "core/recorder.h"
 #include "shim/comm.h"
 #include "shim/gpu.h"
+#include "shim/group.h"
 #include "shim/job.h"
 #include "shim/launch_names.h"
 #include "shim/site.h"
 
 /* How long the end of the process may wait for fingerprints that the device has not delivered. */
 #define LAST_FINGERPRINTS_MS 500
+
+/* Half a second, while another thread starts. */
+#define START_WAIT_NS 100000
+#define START_WAITS 5000
 
 _Atomic int rp_run_state;
 _Thread_local struct rp_thread rp_thread;
@@ -37,6 +43,7 @@ static void forked_child(void)
     rp_log_forked();
     rp_site_forked();
     rp_comm_forked();
+    rp_group_forked();
     rp_gpu_forked();
     rp_launch_names_forked();
     if (run.modules != NULL)
@@ -67,11 +74,23 @@ static bool record_start(void)
     return true;
 }
 
+/* A child forked by a third thread meanwhile has no thread that starts: it stays off. */
+static bool await_start(void)
+{
+    static const struct timespec moment = {.tv_nsec = START_WAIT_NS};
+    int starting = RP_RUN_STARTING;
+    for (int i = 0; i < START_WAITS && !rp_thread.inside && atomic_load(&rp_run_state) == starting; i++)
+        nanosleep(&moment, NULL);
+    if (!rp_thread.inside)
+        atomic_compare_exchange_strong(&rp_run_state, &starting, RP_RUN_OFF);
+    return atomic_load(&rp_run_state) == RP_RUN_ACTIVE;
+}
+
 bool rp_run_start(void)
 {
     int unstarted = RP_RUN_UNSTARTED;
     if (!atomic_compare_exchange_strong(&rp_run_state, &unstarted, RP_RUN_STARTING))
-        return unstarted == RP_RUN_ACTIVE;
+        return await_start();
     rp_thread.inside = true;
     rp_options_read(environ, &run.options);
     rp_log_setup(run.options.log_level, run.options.log_pattern);

@@ -23,7 +23,10 @@ struct rp_thread {
 
 extern _Thread_local struct rp_thread rp_thread __attribute__((tls_model("initial-exec")));
 
-/* Starts at the first hook: reads the options. True if active. */
+/*
+ * Starts at the first hook: reads the options. True if active. While one thread does so others wait, so that no
+ * communicator is made unseen; for half a second at most.
+ */
 bool rp_run_start(void);
 
 /* True while recording. */
@@ -32,7 +35,7 @@ static inline bool rp_active(void)
     int state = atomic_load_explicit(&rp_run_state, memory_order_relaxed);
     if (__builtin_expect(state == RP_RUN_ACTIVE, 1))
         return true;
-    return state == RP_RUN_UNSTARTED && rp_run_start();
+    return state <= RP_RUN_STARTING && rp_run_start();
 }
 
 /* Enters a hook: false if the call must only be passed on (off, or re-entered). Pairs with rp_hook_leave(). */
