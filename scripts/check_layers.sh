@@ -1,10 +1,14 @@
 #!/bin/bash
 # The layers, as rules on #include lines. What a layer may include of ours is listed; anything else fails.
-# Vendor headers belong to shim/; core/ calls no getenv and knows no dlfcn.
+# Vendor headers belong to shim/; core/ calls no getenv and knows no dlfcn; the example programs and the stand-in do
+# not know Reprise.
 set -u
 cd "$(dirname "$0")/.." || exit
 
 failed=0
+include='^[[:space:]]*#[[:space:]]*include[[:space:]]*'
+# In <> too: every compilation has -I. (the folder of this repository).
+ours='("|<(core|config|shim|tests)/)'
 
 fail() {
     echo "layers: $1:" >&2
@@ -12,29 +16,46 @@ fail() {
     failed=1
 }
 
-# layer FOLDER DEPTH PATTERN: the files of the folder include of ours only what matches.
+# sources FOLDER...: every file of a folder that the compiler reads; a folder inside core/ is a layer of its own.
+sources() {
+    local folder depth
+    for folder in "$@"; do
+        depth=9
+        [ "$folder" = core ] && depth=1
+        find "$folder" -maxdepth "$depth" \( -name '*.[ch]' -o -name '*.cu' -o -name '*.def' \)
+    done
+}
+
+# layer FOLDER PATTERN: the files of the folder include of ours only what matches.
 layer() {
     local found
-    found=$(find "$1" -maxdepth "$2" \( -name '*.[ch]' -o -name '*.cu' \) -exec \
-        grep -nHE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' {} + | grep -vE "\"($3)\"")
+    found=$(sources "$1" | xargs -r grep -nHE "${include}${ours}" | grep -vE "[\"<]($2)[\">]")
     [ -z "$found" ] || fail "$1/ includes what it may not" <<< "$found"
 }
 
-# without WHY FOLDER DEPTH PATTERN: no line of the files matches.
+# without WHY PATTERN FOLDER...: no line of the files matches.
 without() {
-    local found
-    found=$(find "$2" -maxdepth "$3" -name '*.[ch]' -exec grep -nHE "$4" {} +)
-    [ -z "$found" ] || fail "$1" <<< "$found"
+    local why=$1 pattern=$2 found
+    shift 2
+    found=$(sources "$@" | xargs -r grep -nHE "$pattern")
+    [ -z "$found" ] || fail "$why" <<< "$found"
 }
 
-layer core 1 'core/[a-z0-9_]+\.h'
-layer core/tool 1 'core/(tool/)?[a-z0-9_]+\.h|config/options\.(h|def)'
-layer config 1 'config/[a-z0-9_]+\.(h|def)|core/(status|log)\.h'
-layer shim 1 'shim/[a-z0-9_]+\.(h|def)|config/[a-z0-9_]+\.h|core/[a-z0-9_]+\.h'
+# The doors of core/ that shim/ may use.
+doors='clock|event|lane|log|op|recorder|ring|rule|status|trace'
 
-vendor='include[[:space:]]*[<"](cuda|driver_types|vector_types|nccl|nvtx|nvToolsExt|libunwind|Python)'
-without "vendor headers belong to shim/" core 2 "$vendor"
-without "vendor headers belong to shim/" config 1 "$vendor"
-without "core/ calls no getenv" core 1 '\b(secure_)?getenv[[:space:]]*\('
-without "core/ knows no dlfcn" core 2 '<dlfcn\.h>|\b(dlopen|dlsym|dladdr)[[:space:]]*\('
+layer core 'core/[a-z0-9_]+\.h'
+layer core/tool 'core/(tool/)?[a-z0-9_]+\.h|config/options\.(h|def)'
+layer config 'config/[a-z0-9_]+\.(h|def)|core/(status|log)\.h'
+layer shim "shim/[a-z0-9_]+\.(h|def)|config/options\.h|core/($doors)\.h"
+layer tests/apps 'minitrain[a-z_]*\.h'
+layer tests/fake '[a-z_]+\.h|tests/fake/ranks\.h|shim/fingerprint\.h'
+
+unknown=$(find core config shim -mindepth 1 -type d ! -path core/tool)
+[ -z "$unknown" ] || fail "a folder without a rule here" <<< "$unknown"
+
+vendor="${include}[<\"](cuda|cooperative_groups|crt/|cupti|driver_types|libunwind|nccl|nvml|nvToolsExt|nvtx|Python|vector_types)"
+without "vendor headers belong to shim/" "$vendor" core core/tool config
+without "core/ calls no getenv" '\b((secure_)?getenv[[:space:]]*\(|environ\b)' core
+without "core/ and config/ know no dlfcn" '<dlfcn\.h>|\b(dlopen|dlsym|dladdr)[[:space:]]*\(' core core/tool config
 exit $failed
