@@ -9,8 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DRIVER_VERSION 13000
-
 static _Thread_local cudaError_t last_error;
 
 /* The vendor's runtime is linked to no driver either and loads it by name, where preloads look for it. */
@@ -51,7 +49,7 @@ cudaError_t cudaDriverGetVersion(int *version)
 {
     if (!version)
         return fake_report(cudaErrorInvalidValue);
-    *version = DRIVER_VERSION;
+    *version = CUDART_VERSION; /* the driver is of the same release */
     return cudaSuccess;
 }
 
@@ -82,10 +80,7 @@ cudaError_t cudaSetDevice(int device)
 cudaError_t cudaInitDevice(int device, unsigned device_flags, unsigned flags)
 {
     (void)device_flags, (void)flags;
-    cudaError_t error = fake_start();
-    if (error == cudaSuccess && (device < 0 || device >= fake_config()->devices))
-        error = cudaErrorInvalidDevice;
-    return fake_report(error);
+    return fake_report(fake_device_check(device));
 }
 
 cudaError_t cudaSetDeviceFlags(unsigned flags)
@@ -116,69 +111,72 @@ cudaError_t cudaDeviceReset(void)
     return cudaDeviceSynchronize();
 }
 
-static cudaError_t device_check(int device)
-{
-    cudaError_t error = fake_start();
-    if (error == cudaSuccess && (device < 0 || device >= fake_config()->devices))
-        error = cudaErrorInvalidDevice;
-    return error;
-}
-
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device)
 {
-    cudaError_t error = value ? device_check(device) : cudaErrorInvalidValue;
+    cudaError_t error = value ? fake_device_check(device) : cudaErrorInvalidValue;
     if (error == cudaSuccess)
         *value = fake_device_attribute((int)attribute);
     return fake_report(error);
 }
 
-static void shape_fill(struct cudaDeviceProp *prop)
-{
-    prop->warpSize = 32;
-    prop->maxThreadsPerBlock = prop->maxThreadsDim[0] = prop->maxThreadsDim[1] = 1024;
-    prop->maxThreadsDim[2] = 64;
-    prop->maxGridSize[0] = fake_device_attribute(cudaDevAttrMaxGridDimX);
-    prop->maxGridSize[1] = prop->maxGridSize[2] = 65535;
-    prop->sharedMemPerBlock = 48 << 10;
-    prop->sharedMemPerBlockOptin = 227 << 10;
-    prop->sharedMemPerMultiprocessor = 228 << 10;
-    prop->regsPerBlock = prop->regsPerMultiprocessor = 65536;
-    prop->maxThreadsPerMultiProcessor = 2048;
-    prop->maxBlocksPerMultiProcessor = 32;
-}
+/* Properties that are attributes too: X(member, attribute) */
+#define PROPERTIES(X)                                                                  \
+    X(warpSize, cudaDevAttrWarpSize)                                                   \
+    X(maxThreadsPerBlock, cudaDevAttrMaxThreadsPerBlock)                               \
+    X(maxThreadsDim[0], cudaDevAttrMaxBlockDimX)                                       \
+    X(maxThreadsDim[1], cudaDevAttrMaxBlockDimY)                                       \
+    X(maxThreadsDim[2], cudaDevAttrMaxBlockDimZ)                                       \
+    X(maxGridSize[0], cudaDevAttrMaxGridDimX)                                          \
+    X(maxGridSize[1], cudaDevAttrMaxGridDimY)                                          \
+    X(maxGridSize[2], cudaDevAttrMaxGridDimZ)                                          \
+    X(sharedMemPerBlock, cudaDevAttrMaxSharedMemoryPerBlock)                           \
+    X(sharedMemPerBlockOptin, cudaDevAttrMaxSharedMemoryPerBlockOptin)                 \
+    X(sharedMemPerMultiprocessor, cudaDevAttrMaxSharedMemoryPerMultiprocessor)         \
+    X(regsPerBlock, cudaDevAttrMaxRegistersPerBlock)                                   \
+    X(regsPerMultiprocessor, cudaDevAttrMaxRegistersPerMultiprocessor)                 \
+    X(maxThreadsPerMultiProcessor, cudaDevAttrMaxThreadsPerMultiProcessor)             \
+    X(maxBlocksPerMultiProcessor, cudaDevAttrMaxBlocksPerMultiprocessor)               \
+    X(major, cudaDevAttrComputeCapabilityMajor)                                        \
+    X(multiProcessorCount, cudaDevAttrMultiProcessorCount)                             \
+    X(asyncEngineCount, cudaDevAttrAsyncEngineCount)                                   \
+    X(memoryBusWidth, cudaDevAttrGlobalMemoryBusWidth)                                 \
+    X(l2CacheSize, cudaDevAttrL2CacheSize)                                             \
+    X(concurrentKernels, cudaDevAttrConcurrentKernels)                                 \
+    X(canMapHostMemory, cudaDevAttrCanMapHostMemory)                                   \
+    X(unifiedAddressing, cudaDevAttrUnifiedAddressing)                                 \
+    X(managedMemory, cudaDevAttrManagedMemory)                                         \
+    X(cooperativeLaunch, cudaDevAttrCooperativeLaunch)                                 \
+    X(streamPrioritiesSupported, cudaDevAttrStreamPrioritiesSupported)                 \
+    X(memoryPoolsSupported, cudaDevAttrMemoryPoolsSupported)                           \
+    X(canUseHostPointerForRegisteredMem, cudaDevAttrCanUseHostPointerForRegisteredMem) \
+    X(hostRegisterSupported, cudaDevAttrHostRegisterSupported)
 
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
 {
-    cudaError_t error = prop ? device_check(device) : cudaErrorInvalidValue;
+    cudaError_t error = prop ? fake_device_check(device) : cudaErrorInvalidValue;
     if (error != cudaSuccess)
         return fake_report(error);
     memset(prop, 0, sizeof *prop);
     snprintf(prop->name, sizeof prop->name, "Stand-in device %d", device);
     memcpy(prop->uuid.bytes, "stand-in", 8);
     prop->uuid.bytes[15] = (char)device;
-    prop->major = 9;
-    prop->multiProcessorCount = 132;
     prop->totalGlobalMem = fake_config()->memory_bytes;
     prop->totalConstMem = 64 << 10;
-    prop->l2CacheSize = 60 << 20;
-    prop->memoryBusWidth = 6144;
-    prop->asyncEngineCount = 3;
     prop->pciBusID = device + 1;
     prop->memPitch = 0x7fffffff;
     prop->textureAlignment = 512;
     prop->texturePitchAlignment = 32;
-    prop->canMapHostMemory = prop->unifiedAddressing = prop->managedMemory = prop->concurrentKernels = 1;
-    prop->cooperativeLaunch = prop->streamPrioritiesSupported = prop->memoryPoolsSupported = 1;
-    prop->hostRegisterSupported = prop->canUseHostPointerForRegisteredMem = 1;
-    shape_fill(prop);
+#define X(member, attribute) prop->member = (__typeof__(prop->member))fake_device_attribute(attribute);
+    PROPERTIES(X)
+#undef X
     return cudaSuccess;
 }
 
 cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer)
 {
-    cudaError_t error = can ? device_check(device) : cudaErrorInvalidValue;
+    cudaError_t error = can ? fake_device_check(device) : cudaErrorInvalidValue;
     if (error == cudaSuccess)
-        error = device_check(peer);
+        error = fake_device_check(peer);
     if (error == cudaSuccess)
         *can = device != peer;
     return fake_report(error);
@@ -186,12 +184,12 @@ cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer)
 
 cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags)
 {
-    return fake_report(flags ? cudaErrorInvalidValue : device_check(peer));
+    return fake_report(flags ? cudaErrorInvalidValue : fake_device_check(peer));
 }
 
 cudaError_t cudaDeviceGetPCIBusId(char *text, int room, int device)
 {
-    cudaError_t error = text && room > 0 ? device_check(device) : cudaErrorInvalidValue;
+    cudaError_t error = text && room > 0 ? fake_device_check(device) : cudaErrorInvalidValue;
     if (error == cudaSuccess)
         snprintf(text, (size_t)room, "0000:%02x:00.0", (unsigned)(device + 1) & 0xff);
     return fake_report(error);

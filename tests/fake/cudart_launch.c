@@ -100,10 +100,10 @@ cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const v
     if (!fake_kernel_name(function))
         return fake_report(cudaErrorInvalidDeviceFunction);
     memset(attributes, 0, sizeof *attributes);
-    attributes->maxThreadsPerBlock = 1024;
+    attributes->maxThreadsPerBlock = fake_device_attribute(cudaDevAttrMaxThreadsPerBlock);
     attributes->numRegs = 32;
     attributes->ptxVersion = attributes->binaryVersion = 90;
-    attributes->maxDynamicSharedSizeBytes = 48 << 10;
+    attributes->maxDynamicSharedSizeBytes = fake_device_attribute(cudaDevAttrMaxSharedMemoryPerBlock);
     return cudaSuccess;
 }
 
@@ -140,7 +140,8 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const voi
         return fake_report(cudaErrorInvalidValue);
     if (!fake_kernel_name(function))
         return fake_report(cudaErrorInvalidDeviceFunction);
-    int by_threads = 2048 / block_size;
-    *blocks = by_threads > 32 ? 32 : by_threads;
+    int by_threads = fake_device_attribute(cudaDevAttrMaxThreadsPerMultiProcessor) / block_size;
+    int most = fake_device_attribute(cudaDevAttrMaxBlocksPerMultiprocessor);
+    *blocks = by_threads < most ? by_threads : most;
     return cudaSuccess;
 }

@@ -5,19 +5,13 @@
 
 #include <stdlib.h>
 
-/* cudaStreamCreate makes a blocking stream; greatest priority -5, least 0, others are clamped. */
-static int clamped(int priority)
-{
-    return priority > 0 ? 0 : priority < -5 ? -5 : priority;
-}
-
 cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
 {
     FAKE_ENTER();
     if (least)
         *least = 0;
     if (greatest)
-        *greatest = -5;
+        *greatest = FAKE_PRIORITY_GREATEST;
     return cudaSuccess;
 }
 
@@ -34,7 +28,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int priority)
 {
     FAKE_ENTER();
-    return fake_report(fake_stream_create(stream, flags, clamped(priority)));
+    return fake_report(fake_stream_create(stream, flags, priority));
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream)

@@ -57,10 +57,7 @@ CUresult cuDriverGetVersion(int *version)
 
 static CUresult device_check(CUdevice device)
 {
-    cudaError_t error = fake_start();
-    if (error != cudaSuccess)
-        return (CUresult)error;
-    return device >= 0 && device < fake_config()->devices ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+    return (CUresult)fake_device_check(device);
 }
 
 CUresult cuDeviceGet(CUdevice *device, int ordinal)
@@ -163,6 +160,6 @@ CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
     if (least)
         *least = 0;
     if (greatest)
-        *greatest = -5;
+        *greatest = FAKE_PRIORITY_GREATEST;
     return CUDA_SUCCESS;
 }

@@ -84,7 +84,7 @@ CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfuncti
         return CUDA_ERROR_INVALID_VALUE;
     switch (attribute) {
     case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
-        *value = 1024;
+        *value = fake_device_attribute(cudaDevAttrMaxThreadsPerBlock);
         break;
     case CU_FUNC_ATTRIBUTE_NUM_REGS:
         *value = 32;

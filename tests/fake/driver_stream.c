@@ -12,8 +12,7 @@ _Static_assert((int)CU_STREAM_CAPTURE_STATUS_INVALIDATED == cudaStreamCaptureSta
 CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int priority)
 {
     DRIVER_ENTER();
-    int clamped = priority > 0 ? 0 : priority < -5 ? -5 : priority;
-    return (CUresult)fake_stream_create(stream, flags, clamped);
+    return (CUresult)fake_stream_create(stream, flags, priority);
 }
 
 CUresult cuStreamCreate(CUstream *stream, unsigned flags)

@@ -37,15 +37,20 @@ struct fake_config {
 const struct fake_config *fake_config(void);
 uint64_t fake_transfer_ns(uint64_t bytes, double gbps);
 
-/* FAKE_FAULT, for this process's rank (RANK). Numbers count from 1. */
+/* FAKE_FAULT, for this process's rank (RANK). Numbers count from 1. X(enumerator, name) */
+#define FAKE_FAULTS(X)                                                     \
+    X(LAG, "lag")                                                          \
+    X(ERROR, "error")                                                      \
+    X(MALLOC, "malloc")   /* the runtime's allocations of device memory */ \
+    X(CUALLOC, "cualloc") /* the driver's allocations */                   \
+    X(SCRIBBLE, "scribble")                                                \
+    X(KILL, "kill")
+
 enum fake_fault_kind {
-    FAKE_FAULT_LAG,
-    FAKE_FAULT_ERROR,
-    FAKE_FAULT_MALLOC,  /* the runtime's allocations of device memory */
-    FAKE_FAULT_CUALLOC, /* the driver's allocations */
-    FAKE_FAULT_SCRIBBLE,
-    FAKE_FAULT_KILL,
-    FAKE_FAULT_KINDS
+#define X(name, text) FAKE_FAULT_##name,
+    FAKE_FAULTS(X)
+#undef X
+        FAKE_FAULT_KINDS
 };
 /* Whether fault `kind` is asked for at number `number`; then *value_out (if not NULL) is its us. */
 bool fake_fault(enum fake_fault_kind kind, uint64_t number, uint64_t *value_out);
@@ -63,6 +68,8 @@ cudaError_t fake_enter(void);
 /* The same without making a context current. */
 cudaError_t fake_start(void);
 int fake_device_current(void);
+/* cudaErrorInvalidDevice: there is no such device. Starts the engine. */
+cudaError_t fake_device_check(int device);
 cudaError_t fake_device_select(int device);
 /* The contexts of the driver: device + 1, 0 for none; a stack per thread. */
 int fake_context_current(void);
@@ -107,6 +114,8 @@ struct fake_work {
     struct fake_chain *chain; /* or NULL */
 };
 
+/* Priorities go from 0, the least, to this; others are clamped. */
+#define FAKE_PRIORITY_GREATEST (-5)
 cudaError_t fake_stream_create(cudaStream_t *stream_out, unsigned flags, int priority);
 cudaError_t fake_stream_destroy(cudaStream_t stream);
 cudaError_t fake_stream_query(cudaStream_t stream);

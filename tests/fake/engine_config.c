@@ -55,8 +55,9 @@ static double variable(const char *name, double least, double fallback)
 static bool fault_kind(const char *name, enum fake_fault_kind *kind_out)
 {
     static const char *const names[] = {
-        [FAKE_FAULT_LAG] = "lag",         [FAKE_FAULT_ERROR] = "error",       [FAKE_FAULT_MALLOC] = "malloc",
-        [FAKE_FAULT_CUALLOC] = "cualloc", [FAKE_FAULT_SCRIBBLE] = "scribble", [FAKE_FAULT_KILL] = "kill",
+#define X(name, text) text,
+        FAKE_FAULTS(X)
+#undef X
     };
     for (int i = 0; i < FAKE_FAULT_KINDS; i++)
         if (strcmp(names[i], name) == 0) {

@@ -54,13 +54,19 @@ int fake_device_current(void)
     return current.device;
 }
 
-cudaError_t fake_device_select(int device)
+cudaError_t fake_device_check(int device)
 {
     cudaError_t error = fake_start();
     if (error != cudaSuccess)
         return error;
-    if (device < 0 || device >= fake_config()->devices)
-        return cudaErrorInvalidDevice;
+    return device >= 0 && device < fake_config()->devices ? cudaSuccess : cudaErrorInvalidDevice;
+}
+
+cudaError_t fake_device_select(int device)
+{
+    cudaError_t error = fake_device_check(device);
+    if (error != cudaSuccess)
+        return error;
     current.device = device;
     current.bound = true;
     return cudaSuccess;

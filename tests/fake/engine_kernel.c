@@ -8,7 +8,6 @@
 #include <string.h>
 
 #define ARGUMENT_ALIGNMENT 16
-#define THREADS_MAX 1024
 
 struct kernel_work {
     struct fake_twin twin;
@@ -56,8 +55,9 @@ static void arguments_copy(struct kernel_work *work, void **args)
 
 static bool shape_valid(dim3 grid, dim3 block)
 {
-    return grid.x && grid.y && grid.z && block.x && block.y && block.z && block.z <= 64 &&
-           (uint64_t)block.x * block.y * block.z <= THREADS_MAX;
+    return grid.x && grid.y && grid.z && block.x && block.y && block.z &&
+           block.z <= (unsigned)fake_device_attribute(cudaDevAttrMaxBlockDimZ) &&
+           (uint64_t)block.x * block.y * block.z <= (uint64_t)fake_device_attribute(cudaDevAttrMaxThreadsPerBlock);
 }
 
 static uint64_t cost_ns(const struct kernel_work *work)

@@ -198,8 +198,9 @@ cudaError_t fake_stream_create(cudaStream_t *stream_out, unsigned flags, int pri
 {
     if (!stream_out || (flags & ~(unsigned)cudaStreamNonBlocking))
         return cudaErrorInvalidValue;
+    int clamped = priority > 0 ? 0 : priority < FAKE_PRIORITY_GREATEST ? FAKE_PRIORITY_GREATEST : priority;
     pthread_mutex_lock(&fake_lock);
-    *stream_out = stream_new(FAKE_STREAM_USER, fake_device_current(), flags, priority);
+    *stream_out = stream_new(FAKE_STREAM_USER, fake_device_current(), flags, clamped);
     pthread_mutex_unlock(&fake_lock);
     return cudaSuccess;
 }
@@ -223,15 +224,6 @@ cudaError_t fake_stream_destroy(cudaStream_t handle)
     return error;
 }
 
-cudaError_t fake_stream_check(cudaStream_t handle)
-{
-    struct CUstream_st *stream;
-    pthread_mutex_lock(&fake_lock);
-    cudaError_t error = fake_stream_resolve(handle, &stream);
-    pthread_mutex_unlock(&fake_lock);
-    return error;
-}
-
 cudaError_t fake_stream_handle(cudaStream_t handle, cudaStream_t *stream_out)
 {
     struct CUstream_st *stream;
@@ -239,17 +231,6 @@ cudaError_t fake_stream_handle(cudaStream_t handle, cudaStream_t *stream_out)
     cudaError_t error = fake_stream_resolve(handle, &stream);
     if (error == cudaSuccess)
         *stream_out = stream;
-    pthread_mutex_unlock(&fake_lock);
-    return error;
-}
-
-cudaError_t fake_stream_check_device(cudaStream_t handle)
-{
-    struct CUstream_st *stream;
-    pthread_mutex_lock(&fake_lock);
-    cudaError_t error = fake_stream_resolve(handle, &stream);
-    if (error == cudaSuccess && stream->device != fake_device_current())
-        error = cudaErrorInvalidResourceHandle;
     pthread_mutex_unlock(&fake_lock);
     return error;
 }
@@ -263,4 +244,17 @@ cudaError_t fake_stream_info(cudaStream_t handle, struct fake_stream_info *info_
         *info_out = (struct fake_stream_info){stream->device, stream->flags, stream->priority, stream->id};
     pthread_mutex_unlock(&fake_lock);
     return error;
+}
+
+cudaError_t fake_stream_check(cudaStream_t handle)
+{
+    struct fake_stream_info info;
+    return fake_stream_info(handle, &info);
+}
+
+cudaError_t fake_stream_check_device(cudaStream_t handle)
+{
+    struct fake_stream_info info;
+    cudaError_t error = fake_stream_info(handle, &info);
+    return error == cudaSuccess && info.device != fake_device_current() ? cudaErrorInvalidResourceHandle : error;
 }

@@ -155,16 +155,22 @@ cudaError_t fake_submit_joined(const cudaStream_t *streams, int count, const str
     return submit(streams, count, &(struct fake_issue){work, NULL, NULL});
 }
 
+/* With the lock held. Who asks a capturing stream breaks its capture. */
+static cudaError_t resolve_idle(cudaStream_t handle, struct CUstream_st **stream_out)
+{
+    cudaError_t error = fake_stream_resolve(handle, stream_out);
+    if (error != cudaSuccess || !(*stream_out)->capture)
+        return error;
+    (*stream_out)->capture->broken = true;
+    return cudaErrorStreamCaptureUnsupported;
+}
+
 /* The newest work of a stream. The legacy stream's own end says nothing of the streams it waits for: a marker does. */
 static cudaError_t newest(cudaStream_t handle, struct fake_mark **mark_out)
 {
     struct CUstream_st *stream;
     pthread_mutex_lock(&fake_lock);
-    cudaError_t error = fake_stream_resolve(handle, &stream);
-    if (error == cudaSuccess && stream->capture) {
-        stream->capture->broken = true;
-        error = cudaErrorStreamCaptureUnsupported;
-    }
+    cudaError_t error = resolve_idle(handle, &stream);
     if (error == cudaSuccess && stream->kind == FAKE_STREAM_LEGACY)
         error = route(&stream, 1, &(struct fake_issue){&(struct fake_work){0}, NULL, mark_out});
     else if (error == cudaSuccess)
@@ -178,11 +184,7 @@ cudaError_t fake_stream_query(cudaStream_t handle)
     struct fake_waits waits = {0};
     struct CUstream_st *stream;
     pthread_mutex_lock(&fake_lock);
-    cudaError_t error = fake_stream_resolve(handle, &stream);
-    if (error == cudaSuccess && stream->capture) {
-        stream->capture->broken = true;
-        error = cudaErrorStreamCaptureUnsupported;
-    }
+    cudaError_t error = resolve_idle(handle, &stream);
     if (error == cudaSuccess) {
         fake_waits_add(&waits, stream->last);
         if (stream->kind == FAKE_STREAM_LEGACY)

@@ -125,8 +125,19 @@ static ncclResult_t task_add(struct task *task)
     return result == ncclSuccess ? group_add(task) : result;
 }
 
-static ncclResult_t issue(struct task task)
+/* Where a kind has no reduction or no root, they are ncclSum and 0; `root` is the peer of a send or receive. */
+static ncclResult_t issue(enum kind kind, const void *send, void *recv, size_t count, ncclDataType_t datatype,
+                          ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream)
 {
+    struct task task = {.comm = comm,
+                        .kind = kind,
+                        .send = send,
+                        .recv = recv,
+                        .count = count,
+                        .datatype = datatype,
+                        .op = op,
+                        .root = root,
+                        .stream = stream};
     if (fake_enter() != cudaSuccess)
         return nccl_warn(ncclUnhandledCudaError, "no device");
     group_start();
@@ -138,136 +149,69 @@ static ncclResult_t issue(struct task task)
 ncclResult_t pncclAllGather(const void *send, void *recv, size_t count, ncclDataType_t datatype, ncclComm_t comm,
                             cudaStream_t stream)
 {
-    return issue((struct task){.comm = comm,
-                               .kind = KIND_ALL_GATHER,
-                               .send = send,
-                               .recv = recv,
-                               .count = count,
-                               .datatype = datatype,
-                               .stream = stream});
+    return issue(KIND_ALL_GATHER, send, recv, count, datatype, ncclSum, 0, comm, stream);
 }
 NCCL_WEAK(AllGather);
 
 ncclResult_t pncclAllReduce(const void *send, void *recv, size_t count, ncclDataType_t datatype, ncclRedOp_t op,
                             ncclComm_t comm, cudaStream_t stream)
 {
-    return issue((struct task){.comm = comm,
-                               .kind = KIND_ALL_REDUCE,
-                               .send = send,
-                               .recv = recv,
-                               .count = count,
-                               .datatype = datatype,
-                               .op = op,
-                               .stream = stream});
+    return issue(KIND_ALL_REDUCE, send, recv, count, datatype, op, 0, comm, stream);
 }
 NCCL_WEAK(AllReduce);
 
 ncclResult_t pncclReduceScatter(const void *send, void *recv, size_t count, ncclDataType_t datatype, ncclRedOp_t op,
                                 ncclComm_t comm, cudaStream_t stream)
 {
-    return issue((struct task){.comm = comm,
-                               .kind = KIND_REDUCE_SCATTER,
-                               .send = send,
-                               .recv = recv,
-                               .count = count,
-                               .datatype = datatype,
-                               .op = op,
-                               .stream = stream});
+    return issue(KIND_REDUCE_SCATTER, send, recv, count, datatype, op, 0, comm, stream);
 }
 NCCL_WEAK(ReduceScatter);
 
 ncclResult_t pncclBroadcast(const void *send, void *recv, size_t count, ncclDataType_t datatype, int root,
                             ncclComm_t comm, cudaStream_t stream)
 {
-    return issue((struct task){.comm = comm,
-                               .kind = KIND_BROADCAST,
-                               .send = send,
-                               .recv = recv,
-                               .count = count,
-                               .datatype = datatype,
-                               .root = root,
-                               .stream = stream});
+    return issue(KIND_BROADCAST, send, recv, count, datatype, ncclSum, root, comm, stream);
 }
 NCCL_WEAK(Broadcast);
 
 ncclResult_t pncclReduce(const void *send, void *recv, size_t count, ncclDataType_t datatype, ncclRedOp_t op, int root,
                          ncclComm_t comm, cudaStream_t stream)
 {
-    return issue((struct task){.comm = comm,
-                               .kind = KIND_REDUCE,
-                               .send = send,
-                               .recv = recv,
-                               .count = count,
-                               .datatype = datatype,
-                               .op = op,
-                               .root = root,
-                               .stream = stream});
+    return issue(KIND_REDUCE, send, recv, count, datatype, op, root, comm, stream);
 }
 NCCL_WEAK(Reduce);
 
 ncclResult_t pncclAlltoAll(const void *send, void *recv, size_t count, ncclDataType_t datatype, ncclComm_t comm,
                            cudaStream_t stream)
 {
-    return issue((struct task){.comm = comm,
-                               .kind = KIND_ALL_TO_ALL,
-                               .send = send,
-                               .recv = recv,
-                               .count = count,
-                               .datatype = datatype,
-                               .stream = stream});
+    return issue(KIND_ALL_TO_ALL, send, recv, count, datatype, ncclSum, 0, comm, stream);
 }
 NCCL_WEAK(AlltoAll);
 
 ncclResult_t pncclGather(const void *send, void *recv, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
                          cudaStream_t stream)
 {
-    return issue((struct task){.comm = comm,
-                               .kind = KIND_GATHER,
-                               .send = send,
-                               .recv = recv,
-                               .count = count,
-                               .datatype = datatype,
-                               .root = root,
-                               .stream = stream});
+    return issue(KIND_GATHER, send, recv, count, datatype, ncclSum, root, comm, stream);
 }
 NCCL_WEAK(Gather);
 
 ncclResult_t pncclScatter(const void *send, void *recv, size_t count, ncclDataType_t datatype, int root,
                           ncclComm_t comm, cudaStream_t stream)
 {
-    return issue((struct task){.comm = comm,
-                               .kind = KIND_SCATTER,
-                               .send = send,
-                               .recv = recv,
-                               .count = count,
-                               .datatype = datatype,
-                               .root = root,
-                               .stream = stream});
+    return issue(KIND_SCATTER, send, recv, count, datatype, ncclSum, root, comm, stream);
 }
 NCCL_WEAK(Scatter);
 
 ncclResult_t pncclSend(const void *send, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
                        cudaStream_t stream)
 {
-    return issue((struct task){.comm = comm,
-                               .kind = KIND_SEND,
-                               .send = send,
-                               .count = count,
-                               .datatype = datatype,
-                               .root = peer,
-                               .stream = stream});
+    return issue(KIND_SEND, send, NULL, count, datatype, ncclSum, peer, comm, stream);
 }
 NCCL_WEAK(Send);
 
 ncclResult_t pncclRecv(void *recv, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
                        cudaStream_t stream)
 {
-    return issue((struct task){.comm = comm,
-                               .kind = KIND_RECV,
-                               .recv = recv,
-                               .count = count,
-                               .datatype = datatype,
-                               .root = peer,
-                               .stream = stream});
+    return issue(KIND_RECV, NULL, recv, count, datatype, ncclSum, peer, comm, stream);
 }
 NCCL_WEAK(Recv);

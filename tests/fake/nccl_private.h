@@ -183,8 +183,7 @@ enum kind {
     KIND_GATHER,
     KIND_SCATTER,
     KIND_SEND,
-    KIND_RECV,
-    KINDS
+    KIND_RECV
 };
 
 struct task {
