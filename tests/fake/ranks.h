@@ -34,6 +34,20 @@
 
 /* Shared by the ranks of one run: made before they start. */
 static ncclUniqueId ranks_id __attribute__((unused));
+static int ranks_pipe[2];
+
+/* Lets `count` waiting ranks of this run go on, and waits to be let. */
+static inline void ranks_let(int count)
+{
+    for (int i = 0; i < count; i++)
+        CHECK(write(ranks_pipe[1], "", 1) == 1);
+}
+
+static inline void ranks_await(void)
+{
+    char byte;
+    CHECK(read(ranks_pipe[0], &byte, 1) == 1);
+}
 
 static inline pid_t rank_start(int rank, int ranks, void (*body)(int rank, int ranks))
 {
@@ -65,10 +79,13 @@ static inline void ranks_run_killed(int ranks, void (*body)(int rank, int ranks)
     pid_t pids[RANKS_MAX];
     fflush(NULL);
     assert_int_equal(ncclGetUniqueId(&ranks_id), ncclSuccess);
+    assert_int_equal(pipe(ranks_pipe), 0);
     for (int i = 0; i < ranks; i++)
         pids[i] = rank_start(i, ranks, body);
     for (int i = 0; i < ranks; i++)
         rank_wait(pids[i], i == killed ? SIGKILL : 0);
+    close(ranks_pipe[0]);
+    close(ranks_pipe[1]);
 }
 
 static inline void ranks_run(int ranks, void (*body)(int rank, int ranks))

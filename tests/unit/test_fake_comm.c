@@ -80,15 +80,16 @@ static void nonblocking(int rank, int ranks)
     ncclResult_t state;
     int *value = device_int(1);
     CUDA(cudaDeviceSynchronize());
-    /* Rank 0 alone cannot be ready: the others look at their flag first. */
+    /* Rank 0 alone cannot be ready: the others come when it has looked. */
     CUDA(cudaSetDevice(rank));
     if (rank > 0)
-        usleep(30000);
+        ranks_await();
     CHECK(ncclCommInitRankConfig(&comm, ranks, ranks_id, rank, &config) == ncclInProgress);
     if (rank == 0) {
         NCCL(ncclCommGetAsyncError(comm, &state));
         CHECK(state == ncclInProgress);
         CHECK(ncclAllReduce(value, value, 1, ncclInt32, ncclSum, comm, NULL) == ncclInvalidArgument);
+        ranks_let(ranks - 1);
     }
     settle(comm);
     CHECK(ncclAllReduce(value, value, 1, ncclInt32, ncclSum, comm, NULL) == ncclInProgress);

@@ -196,9 +196,11 @@ static void preconnect(int rank, int ranks)
     cudaStream_t stream;
     CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     if (rank == 1)
-        usleep(30000);
+        ranks_await();
     NCCL(ncclAllReduce(value, value, 1, ncclInt32, ncclSum, comm, stream));
     CHECK(rank == 1 || cudaStreamQuery(stream) == cudaErrorNotReady);
+    if (rank == 0)
+        ranks_let(1);
     CUDA(cudaStreamSynchronize(stream));
     NCCL(ncclBroadcast(value, value, 1, ncclInt32, 0, comm, stream));
     CUDA(cudaStreamSynchronize(stream));
