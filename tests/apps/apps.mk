@@ -6,11 +6,11 @@ MINITRAIN_OBJECTS := $(call object,$(wildcard tests/apps/minitrain*.c)) $(BUILD)
 MINITRAIN_NCCL := $(firstword $(wildcard $(CUDA_LIB)/libnccl.so) $(BUILD)/fake/libnccl.so.2)
 PROGRAMS += $(MINITRAIN)
 
-$(BUILD)/obj/tests/apps/minitrain_kernels.o: tests/apps/minitrain_kernels.cu tests/apps/minitrain_kernels.h | \
-		$(BUILD)/config.mk
+$(BUILD)/obj/tests/apps/minitrain_kernels.o: tests/apps/minitrain_kernels.cu tests/apps/minitrain_kernels.h \
+		tests/apps/minitrain_host.h | $(BUILD)/config.mk
 	@mkdir -p $(@D)
 	@echo '  NVCC  $<'
-	$(Q)$(NVCC) -std=c++17 -O2 -fmad=false -cudart shared $(NVCC_TARGETS) \
+	$(Q)$(NVCC) -std=c++17 -O2 -fmad=false -cudart shared $(NVCC_TARGETS) $(addprefix -isystem ,$(NCCL_INCLUDE)) \
 		-Xcompiler -ffp-contract=off,-fno-exceptions,-Wall,-Wextra -c $< -o $@
 
 $(MINITRAIN): $(MINITRAIN_OBJECTS) $(MINITRAIN_NCCL)

@@ -39,8 +39,7 @@ void mt_stream_follow(cudaStream_t later, cudaStream_t earlier, cudaEvent_t even
     MT_CUDA(cudaStreamWaitEvent(later, event, 0));
 }
 
-/* Communicators ------------------------------------------------------------------------------------------------------
- */
+/* Communicators --------------------------------------------------------------------------------------------------- */
 
 /* A nonblocking communicator answers "in progress"; nothing else may be called on it until it is done. */
 static void settle(ncclComm_t comm, ncclResult_t result, const char *call)
@@ -132,8 +131,7 @@ void mt_comms_close(struct mt_trainer *t)
     close_comm(t->comm);
 }
 
-/* Gathers ------------------------------------------------------------------------------------------------------------
- */
+/* Gathers --------------------------------------------------------------------------------------------------------- */
 
 static struct mt_slot *take_slot(struct mt_trainer *t, const struct mt_module *module)
 {
@@ -216,8 +214,7 @@ void mt_release(struct mt_trainer *t, const struct mt_slot *slot)
     MT_CUDA(cudaEventRecord(slot->released, t->compute));
 }
 
-/* Reductions ---------------------------------------------------------------------------------------------------------
- */
+/* Reductions ------------------------------------------------------------------------------------------------------ */
 
 struct mt_gradient *mt_gradient_take(struct mt_trainer *t, const struct mt_module *module)
 {
@@ -260,8 +257,7 @@ void mt_loss_reduce(struct mt_trainer *t, int step)
         fprintf(stderr, "minitrain: step %d loss %g\n", step, (double)value / t->world);
 }
 
-/* Point to point -----------------------------------------------------------------------------------------------------
- */
+/* Point to point -------------------------------------------------------------------------------------------------- */
 
 void mt_ring_exchange(struct mt_trainer *t, const struct mt_pass *pass, const uint32_t *send)
 {

@@ -45,8 +45,7 @@ void mt_host_start(int rank, const char *folder_file)
     message_prefix = folder_file;
 }
 
-/* Errors -------------------------------------------------------------------------------------------------------------
- */
+/* Errors ---------------------------------------------------------------------------------------------------------- */
 
 static void park_if_expired(void)
 {
@@ -78,8 +77,7 @@ void mt_nccl_check(ncclResult_t result, const char *call)
         mt_die("%s: %s: %s", call, ncclGetErrorString(result), ncclGetLastError(NULL));
 }
 
-/* Messages -----------------------------------------------------------------------------------------------------------
- */
+/* Messages -------------------------------------------------------------------------------------------------------- */
 
 static void message_path(char path[PATH_MAX], const char *name)
 {
@@ -123,8 +121,7 @@ void mt_wait(const char *name, void *data, size_t bytes, int seconds)
     unlink(path);
 }
 
-/* Watchdog -----------------------------------------------------------------------------------------------------------
- */
+/* Watchdog -------------------------------------------------------------------------------------------------------- */
 
 static void end_now(int signal)
 {

@@ -10,6 +10,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum mt_exit { MT_EXIT_FAILED = 1, MT_EXIT_USAGE = 2, MT_EXIT_TIMEOUT = 3 };
 
 /* Before anything else of this file. `folder_file` is the path that the messages' names start with. */
@@ -35,5 +39,9 @@ void mt_watchdog_start(int seconds);
 void mt_watchdog_know(ncclComm_t comm);
 void mt_watchdog_feed(void);
 void mt_watchdog_stop(void);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -12,8 +12,8 @@
  */
 #include "minitrain_kernels.h"
 
-#include <stdio.h>
-#include <stdlib.h>
+#include "minitrain_host.h"
+
 #include <string.h>
 
 #define BLOCK 256
@@ -49,37 +49,28 @@ static inline void run_on_host(void (*element)(size_t, A...), dim3 grid, dim3 bl
     run_elements(element, (size_t)grid.x * block.x, args, typename count_up<sizeof...(A)>::type());
 }
 
-static void launched(const char *kernel)
-{
-    cudaError_t error = cudaGetLastError();
-    if (error == cudaSuccess)
-        return;
-    fprintf(stderr, "minitrain: error: launch of %s: %s\n", kernel, cudaGetErrorString(error));
-    _Exit(1);
-}
-
-#define MT_KERNEL(K, PARAMETERS, ARGUMENTS)                                                   \
-    extern "C" __global__ void K(UNPACK PARAMETERS)                                           \
-    {                                                                                         \
-        K##_element((size_t)blockIdx.x *blockDim.x + threadIdx.x, UNPACK ARGUMENTS);          \
-    }                                                                                         \
-    extern "C" {                                                                              \
-    void K##_host(dim3 grid, dim3 block, void **args);                                        \
-    void K##_host(dim3 grid, dim3 block, void **args)                                         \
-    {                                                                                         \
-        run_on_host(K##_element, grid, block, args);                                          \
-    }                                                                                         \
-    extern const decltype(sizes_of(K##_element)) K##_arg_sizes;                               \
-    const decltype(sizes_of(K##_element)) K##_arg_sizes = sizes_of(K##_element);              \
-    }                                                                                         \
-    static void K##_run(cudaStream_t stream, size_t threads, UNPACK PARAMETERS)               \
-    {                                                                                         \
-        K<<<(unsigned)((threads + BLOCK - 1) / BLOCK), BLOCK, 0, stream>>>(UNPACK ARGUMENTS); \
-        launched(#K);                                                                         \
+/* `THREADS`: how many elements there are, from the parameters. */
+#define MT_KERNEL(K, THREADS, PARAMETERS, ARGUMENTS)                                            \
+    extern "C" __global__ void K(UNPACK PARAMETERS)                                             \
+    {                                                                                           \
+        K##_element((size_t)blockIdx.x *blockDim.x + threadIdx.x, UNPACK ARGUMENTS);            \
+    }                                                                                           \
+    extern "C" {                                                                                \
+    void K##_host(dim3 grid, dim3 block, void **args);                                          \
+    void K##_host(dim3 grid, dim3 block, void **args)                                           \
+    {                                                                                           \
+        run_on_host(K##_element, grid, block, args);                                            \
+    }                                                                                           \
+    extern const decltype(sizes_of(K##_element)) K##_arg_sizes;                                 \
+    const decltype(sizes_of(K##_element)) K##_arg_sizes = sizes_of(K##_element);                \
+    void K##_launch(cudaStream_t stream, UNPACK PARAMETERS)                                     \
+    {                                                                                           \
+        K<<<(unsigned)(((THREADS) + BLOCK - 1) / BLOCK), BLOCK, 0, stream>>>(UNPACK ARGUMENTS); \
+        MT_CUDA(cudaGetLastError());                                                            \
+    }                                                                                           \
     }
 
-/* Words --------------------------------------------------------------------------------------------------------------
- */
+/* Words ----------------------------------------------------------------------------------------------------------- */
 
 /* One to one on 32 and on 64 bits. */
 __host__ __device__ static inline uint32_t mix(uint32_t h)
@@ -128,8 +119,7 @@ __host__ __device__ static inline uint32_t output_gradient(uint32_t dy, uint32_t
     return mix(dy + 0x85ebca6bu * y);
 }
 
-/* Parameters ---------------------------------------------------------------------------------------------------------
- */
+/* Parameters ------------------------------------------------------------------------------------------------------ */
 
 __host__ __device__ static void mt_init_element(size_t i, float *weight, size_t shard, size_t live, uint64_t first,
                                                 uint32_t seed)
@@ -140,7 +130,7 @@ __host__ __device__ static void mt_init_element(size_t i, float *weight, size_t 
     weight[i] = i < live ? (float)((int)(h >> 8) - (1 << 23)) * 0x1p-23f : 0.0f;
 }
 
-MT_KERNEL(mt_init, (float *weight, size_t shard, size_t live, uint64_t first, uint32_t seed),
+MT_KERNEL(mt_init, shard, (float *weight, size_t shard, size_t live, uint64_t first, uint32_t seed),
           (weight, shard, live, first, seed))
 
 __host__ __device__ static void mt_copy_in_element(size_t i, uint16_t *to, const float *from, size_t count)
@@ -149,7 +139,7 @@ __host__ __device__ static void mt_copy_in_element(size_t i, uint16_t *to, const
         to[i] = bfloat16_of(from[i]);
 }
 
-MT_KERNEL(mt_copy_in, (uint16_t * to, const float *from, size_t count), (to, from, count))
+MT_KERNEL(mt_copy_in, count, (uint16_t * to, const float *from, size_t count), (to, from, count))
 
 __host__ __device__ static void mt_copy_out_element(size_t i, uint16_t *to, const uint16_t *from, size_t count)
 {
@@ -157,7 +147,7 @@ __host__ __device__ static void mt_copy_out_element(size_t i, uint16_t *to, cons
         to[i] = from[i];
 }
 
-MT_KERNEL(mt_copy_out, (uint16_t * to, const uint16_t *from, size_t count), (to, from, count))
+MT_KERNEL(mt_copy_out, count, (uint16_t * to, const uint16_t *from, size_t count), (to, from, count))
 
 __host__ __device__ static void mt_accumulate_element(size_t i, float *sum, const float *part, size_t count)
 {
@@ -165,7 +155,7 @@ __host__ __device__ static void mt_accumulate_element(size_t i, float *sum, cons
         sum[i] += part[i];
 }
 
-MT_KERNEL(mt_accumulate, (float *sum, const float *part, size_t count), (sum, part, count))
+MT_KERNEL(mt_accumulate, count, (float *sum, const float *part, size_t count), (sum, part, count))
 
 __host__ __device__ static void mt_optimizer_element(size_t i, float *weight, uint16_t *sent, float *gradient,
                                                      size_t shard, size_t live, struct mt_update update)
@@ -185,7 +175,7 @@ __host__ __device__ static void mt_optimizer_element(size_t i, float *weight, ui
         sent[i] = bfloat16_of(w);
 }
 
-MT_KERNEL(mt_optimizer,
+MT_KERNEL(mt_optimizer, shard,
           (float *weight, uint16_t *sent, float *gradient, size_t shard, size_t live, struct mt_update update),
           (weight, sent, gradient, shard, live, update))
 
@@ -198,10 +188,9 @@ __host__ __device__ static void mt_edit_element(size_t i, float *weight, uint16_
         sent[i] = bfloat16_of(weight[i]);
 }
 
-MT_KERNEL(mt_edit, (float *weight, uint16_t *sent, size_t count), (weight, sent, count))
+MT_KERNEL(mt_edit, count, (float *weight, uint16_t *sent, size_t count), (weight, sent, count))
 
-/* Forward and backward -----------------------------------------------------------------------------------------------
- */
+/* Forward and backward -------------------------------------------------------------------------------------------- */
 
 __host__ __device__ static void mt_tokens_element(size_t i, uint32_t *x, uint32_t dim, uint32_t tokens,
                                                   struct mt_batch batch)
@@ -212,7 +201,8 @@ __host__ __device__ static void mt_tokens_element(size_t i, uint32_t *x, uint32_
     x[i] = (uint32_t)mix_wide(mix_wide(where) + i);
 }
 
-MT_KERNEL(mt_tokens, (uint32_t * x, uint32_t dim, uint32_t tokens, struct mt_batch batch), (x, dim, tokens, batch))
+MT_KERNEL(mt_tokens, (size_t)dim *tokens, (uint32_t * x, uint32_t dim, uint32_t tokens, struct mt_batch batch),
+          (x, dim, tokens, batch))
 
 __host__ __device__ static void mt_forward_element(size_t i, uint32_t *y, const uint32_t *x, const uint16_t *w,
                                                    uint32_t dim, uint32_t tokens)
@@ -227,8 +217,8 @@ __host__ __device__ static void mt_forward_element(size_t i, uint32_t *y, const 
     y[i] = mix(sum);
 }
 
-MT_KERNEL(mt_forward, (uint32_t * y, const uint32_t *x, const uint16_t *w, uint32_t dim, uint32_t tokens),
-          (y, x, w, dim, tokens))
+MT_KERNEL(mt_forward, (size_t)dim *tokens,
+          (uint32_t * y, const uint32_t *x, const uint16_t *w, uint32_t dim, uint32_t tokens), (y, x, w, dim, tokens))
 
 /* Only element 0 works: the sum is short, and in one order. */
 __host__ __device__ static void mt_loss_element(size_t i, float *loss, const uint32_t *y, size_t count, uint32_t parts)
@@ -241,7 +231,7 @@ __host__ __device__ static void mt_loss_element(size_t i, float *loss, const uin
     *loss += (float)((sum >> 8) / (count * parts)) * 0x1p-16f;
 }
 
-MT_KERNEL(mt_loss, (float *loss, const uint32_t *y, size_t count, uint32_t parts), (loss, y, count, parts))
+MT_KERNEL(mt_loss, 1, (float *loss, const uint32_t *y, size_t count, uint32_t parts), (loss, y, count, parts))
 
 __host__ __device__ static void mt_mix_element(size_t i, uint32_t *x, const uint32_t *other, size_t count)
 {
@@ -249,7 +239,7 @@ __host__ __device__ static void mt_mix_element(size_t i, uint32_t *x, const uint
         x[i] ^= mix(other[i]);
 }
 
-MT_KERNEL(mt_mix, (uint32_t * x, const uint32_t *other, size_t count), (x, other, count))
+MT_KERNEL(mt_mix, count, (uint32_t * x, const uint32_t *other, size_t count), (x, other, count))
 
 __host__ __device__ static void mt_backward_input_element(size_t i, uint32_t *dx, const uint16_t *w, const uint32_t *dy,
                                                           const uint32_t *y, uint32_t dim, uint32_t tokens)
@@ -264,7 +254,7 @@ __host__ __device__ static void mt_backward_input_element(size_t i, uint32_t *dx
     dx[i] = mix(sum);
 }
 
-MT_KERNEL(mt_backward_input,
+MT_KERNEL(mt_backward_input, (size_t)dim *tokens,
           (uint32_t * dx, const uint16_t *w, const uint32_t *dy, const uint32_t *y, uint32_t dim, uint32_t tokens),
           (dx, w, dy, y, dim, tokens))
 
@@ -286,27 +276,26 @@ __host__ __device__ static void mt_backward_weight_element(size_t i, float *dw, 
     dw[i] = (float)((int)(digest >> 24) - 128) * 0x1p-7f;
 }
 
-MT_KERNEL(mt_backward_weight,
+MT_KERNEL(mt_backward_weight, extent,
           (float *dw, const uint32_t *x, const uint32_t *dy, const uint32_t *y, uint32_t dim, uint32_t tokens,
            size_t extent),
           (dw, x, dy, y, dim, tokens, extent))
 
-/* Checksums ----------------------------------------------------------------------------------------------------------
- */
+/* Checksums ------------------------------------------------------------------------------------------------------- */
 
 /* Sums modulo 2^64, so that neither the number of threads nor how a buffer is cut into shards matters. */
-__host__ __device__ static void mt_checksum_element(size_t i, uint64_t *parts, const uint32_t *from, size_t words,
+__host__ __device__ static void mt_checksum_element(size_t i, uint64_t *parts, const void *from, size_t words,
                                                     uint64_t first)
 {
     if (i >= MT_CHECKSUM_PARTS)
         return;
     uint64_t sum = 0;
     for (size_t k = i; k < words; k += MT_CHECKSUM_PARTS)
-        sum += mix_wide(mix_wide(first + k) + from[k]);
+        sum += mix_wide(mix_wide(first + k) + static_cast<const uint32_t *>(from)[k]);
     parts[i] = sum;
 }
 
-MT_KERNEL(mt_checksum, (uint64_t * parts, const uint32_t *from, size_t words, uint64_t first),
+MT_KERNEL(mt_checksum, MT_CHECKSUM_PARTS, (uint64_t * parts, const void *from, size_t words, uint64_t first),
           (parts, from, words, first))
 
 /* Modelled time: `depth` multiply-adds for each element, at 200 Tflop/s after 3 us. */
@@ -334,76 +323,4 @@ double mt_backward_weight_cost_us(dim3 grid, dim3 block, void **args)
 {
     return matrix_us(grid, block, *(uint32_t *)args[5]);
 }
-}
-
-/* Launchers ----------------------------------------------------------------------------------------------------------
- */
-
-void mt_init_launch(cudaStream_t stream, float *weight, size_t shard, size_t live, uint64_t first, uint32_t seed)
-{
-    mt_init_run(stream, shard, weight, shard, live, first, seed);
-}
-
-void mt_copy_in_launch(cudaStream_t stream, uint16_t *to, const float *from, size_t count)
-{
-    mt_copy_in_run(stream, count, to, from, count);
-}
-
-void mt_copy_out_launch(cudaStream_t stream, uint16_t *to, const uint16_t *from, size_t count)
-{
-    mt_copy_out_run(stream, count, to, from, count);
-}
-
-void mt_tokens_launch(cudaStream_t stream, uint32_t *x, uint32_t dim, uint32_t tokens, struct mt_batch batch)
-{
-    mt_tokens_run(stream, (size_t)dim * tokens, x, dim, tokens, batch);
-}
-
-void mt_forward_launch(cudaStream_t stream, uint32_t *y, const uint32_t *x, const uint16_t *w, uint32_t dim,
-                       uint32_t tokens)
-{
-    mt_forward_run(stream, (size_t)dim * tokens, y, x, w, dim, tokens);
-}
-
-void mt_loss_launch(cudaStream_t stream, float *loss, const uint32_t *y, size_t count, uint32_t parts)
-{
-    mt_loss_run(stream, 1, loss, y, count, parts);
-}
-
-void mt_mix_launch(cudaStream_t stream, uint32_t *x, const uint32_t *other, size_t count)
-{
-    mt_mix_run(stream, count, x, other, count);
-}
-
-void mt_backward_input_launch(cudaStream_t stream, uint32_t *dx, const uint16_t *w, const uint32_t *dy,
-                              const uint32_t *y, uint32_t dim, uint32_t tokens)
-{
-    mt_backward_input_run(stream, (size_t)dim * tokens, dx, w, dy, y, dim, tokens);
-}
-
-void mt_backward_weight_launch(cudaStream_t stream, float *dw, const uint32_t *x, const uint32_t *dy, const uint32_t *y,
-                               uint32_t dim, uint32_t tokens, size_t extent)
-{
-    mt_backward_weight_run(stream, extent, dw, x, dy, y, dim, tokens, extent);
-}
-
-void mt_accumulate_launch(cudaStream_t stream, float *sum, const float *part, size_t count)
-{
-    mt_accumulate_run(stream, count, sum, part, count);
-}
-
-void mt_optimizer_launch(cudaStream_t stream, float *weight, uint16_t *sent, float *gradient, size_t shard, size_t live,
-                         struct mt_update update)
-{
-    mt_optimizer_run(stream, shard, weight, sent, gradient, shard, live, update);
-}
-
-void mt_edit_launch(cudaStream_t stream, float *weight, uint16_t *sent, size_t count)
-{
-    mt_edit_run(stream, count, weight, sent, count);
-}
-
-void mt_checksum_launch(cudaStream_t stream, uint64_t *parts, const void *from, size_t words, uint64_t first)
-{
-    mt_checksum_run(stream, MT_CHECKSUM_PARTS, parts, (const uint32_t *)from, words, first);
 }

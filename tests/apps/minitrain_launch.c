@@ -7,6 +7,8 @@
  */
 #include "minitrain_launch.h"
 
+#include "minitrain_host.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -44,7 +46,7 @@ static void become_rank(int rank, int ranks, pid_t parent, char **argv)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
-        _exit(1);
+        _exit(MT_EXIT_FAILED);
     set_number("RANK", rank);
     set_number("LOCAL_RANK", rank);
     set_number("WORLD_SIZE", ranks);
@@ -55,7 +57,7 @@ static void become_rank(int rank, int ranks, pid_t parent, char **argv)
     sigprocmask(SIG_SETMASK, &none, NULL);
     execv("/proc/self/exe", argv);
     fprintf(stderr, "minitrain: error: cannot start rank %d: %s\n", rank, strerror(errno));
-    _exit(1);
+    _exit(MT_EXIT_FAILED);
 }
 
 static bool start_children(int ranks, char **argv)
@@ -132,11 +134,11 @@ int mt_launch(int ranks, int seconds, char **argv)
     snprintf(folder, sizeof folder, "%s/minitrain.XXXXXX", temporary && *temporary ? temporary : "/tmp");
     if (!mkdtemp(folder)) {
         fprintf(stderr, "minitrain: error: no private folder %s: %s\n", folder, strerror(errno));
-        return 1;
+        return MT_EXIT_FAILED;
     }
     snprintf(id_file, sizeof id_file, "%s/id", folder);
     setenv("MINITRAIN_ID_FILE", id_file, 1);
-    int code = 1;
+    int code = MT_EXIT_FAILED;
     if (start_children(ranks, argv)) {
         code = wait_for_children(seconds);
     } else {

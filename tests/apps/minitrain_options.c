@@ -1,6 +1,8 @@
 /* The command line of minitrain: one table of options, from which parsing and --help are made. */
 #include "minitrain_options.h"
 
+#include "minitrain_host.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -16,49 +18,59 @@ struct row {
     enum kind kind;
     int min; /* INT */
     size_t field;
-    const char *values; /* CHOICE: names of 0, 1, ..., separated by '|'; else what --help calls the value */
+    const char *values;  /* CHOICE: names of 0, 1, ..., separated by '|'; else what --help calls the value */
+    const char *initial; /* as on the command line; NULL: 0, none or nobody */
     const char *help;
 };
 
 #define AT(field) offsetof(struct mt_options, field)
 
 static const struct row rows[] = {
-    {"ranks", INT, 1, AT(ranks), "N", "processes to start (default 2)"},
-    {"layers", INT, 1, AT(layers), "N", "blocks of the model (default 4)"},
-    {"dim", INT, 1, AT(dim), "N", "width: a block has N x N weights, the root 2 N x N (default 64)"},
-    {"tokens", INT, 1, AT(tokens), "N", "tokens of a microbatch on one rank (default 4)"},
-    {"microbatches", INT, 1, AT(microbatches), "N", "microbatches of a step (default 2)"},
-    {"steps", INT, 1, AT(steps), "N", "steps (default 3)"},
-    {"seed", INT, 0, AT(seed), "N", "seed of weights and batches (default 0)"},
-    {"lr", RATE, 0, AT(lr), "RATE", "learning rate (default 0.125)"},
-    {"zero-lr-steps", INT, 0, AT(zero_lr_steps), "N", "learning rate 0 in the first N steps"},
-    {"gather", CHOICE, 0, AT(gather), "in-place|persistent",
+    {"ranks", INT, 1, AT(ranks), "N", "2", "processes to start"},
+    {"layers", INT, 1, AT(layers), "N", "4", "blocks of the model"},
+    {"dim", INT, 1, AT(dim), "N", "64", "width: a block has N x N weights, the root 2 N x N"},
+    {"tokens", INT, 1, AT(tokens), "N", "4", "tokens of a microbatch on one rank"},
+    {"microbatches", INT, 1, AT(microbatches), "N", "2", "microbatches of a step"},
+    {"steps", INT, 1, AT(steps), "N", "3", "steps"},
+    {"seed", INT, 0, AT(seed), "N", "0", "seed of weights and batches"},
+    {"lr", RATE, 0, AT(lr), "RATE", "0.125", "learning rate"},
+    {"zero-lr-steps", INT, 0, AT(zero_lr_steps), "N", NULL, "learning rate 0 in the first N steps"},
+    {"gather", CHOICE, 0, AT(gather), "in-place|persistent", "in-place",
      "gather from a copy-in inside the receive buffer, or from a persistent shard"},
-    {"recompute", CHOICE, 0, AT(recompute), "none|fsdp2|fsdp1",
+    {"recompute", CHOICE, 0, AT(recompute), "none|fsdp2|fsdp1", "none",
      "recompute every block in backward; fsdp1: gathered for that once more"},
-    {"shared-block", FLAG, 0, AT(shared_block), NULL, "run the last block twice"},
-    {"eval-every", INT, 0, AT(eval_every), "N", "a pass without backward after every N-th step"},
-    {"edit-weights", INT, 0, AT(edit_weights), "STEP", "change layers.0 inside STEP, after its first microbatch"},
-    {"edit-rank", INT, -1, AT(edit_rank), "RANK", "the only rank that edits its shard (default -1: all)"},
-    {"skip-layer", INT, 0, AT(skip_layer), "STEP", "leave out the middle block (number layers / 2) in STEP"},
-    {"log-every", INT, 0, AT(log_every), "N", "all-reduce the loss after every N-th step"},
-    {"sendrecv", FLAG, 0, AT(sendrecv), NULL, "send an activation round the ranks, on the gathers' communicator"},
-    {"host-wait", FLAG, 0, AT(host_wait), NULL, "last rank waits on the host until rank 0 has issued a gather"},
-    {"recv-first", FLAG, 0, AT(recv_first), NULL, "odd ranks post a receive before a gather, its peer sends after"},
-    {"group", FLAG, 0, AT(group), NULL, "forward gathers two blocks in one NCCL group"},
-    {"two-comms", FLAG, 0, AT(two_comms), NULL, "reduce-scatters on a communicator of their own"},
-    {"nonblocking", FLAG, 0, AT(nonblocking), NULL, "nonblocking communicators"},
-    {"threads", FLAG, 0, AT(threads), NULL, "backward runs on a second thread"},
-    {"default-stream", FLAG, 0, AT(default_stream), NULL, "compute on the legacy default stream"},
-    {"nvtx", CHOICE, 0, AT(nvtx), "off|on", "NVTX ranges \"<phase> <module>\" (default on)"},
-    {"kill", AT_RANK, 0, AT(kill), "RANK:STEP", "RANK kills itself at the start of STEP"},
-    {"lag", AT_RANK, 0, AT(lag), "RANK:US", "RANK sleeps so long before each microbatch"},
-    {"timeout", INT, 1, AT(timeout), "S", "a rank that ends no step for S seconds aborts, exit code 3 (default 60)"},
-    {"realtime", FLAG, 0, AT(realtime), NULL, "a stand-in runtime takes the time that it models"},
-    {"checksums", FLAG, 0, AT(checksums), NULL, "print a checksum of every delivered buffer"},
+    {"shared-block", FLAG, 0, AT(shared_block), NULL, NULL, "run the last block twice"},
+    {"eval-every", INT, 0, AT(eval_every), "N", NULL, "a pass without backward after every N-th step"},
+    {"edit-weights", INT, 0, AT(edit_weights), "STEP", NULL, "change layers.0 inside STEP, after its first microbatch"},
+    {"edit-rank", INT, -1, AT(edit_rank), "RANK", "-1", "the only rank that edits its shard (-1: all)"},
+    {"skip-layer", INT, 0, AT(skip_layer), "STEP", NULL, "leave out the middle block (number layers / 2) in STEP"},
+    {"log-every", INT, 0, AT(log_every), "N", NULL, "all-reduce the loss after every N-th step"},
+    {"sendrecv", FLAG, 0, AT(sendrecv), NULL, NULL, "send an activation round the ranks, on the gathers' communicator"},
+    {"host-wait", FLAG, 0, AT(host_wait), NULL, NULL, "last rank waits on the host until rank 0 has issued a gather"},
+    {"recv-first", FLAG, 0, AT(recv_first), NULL, NULL,
+     "odd ranks post a receive before a gather, its peer sends after"},
+    {"group", FLAG, 0, AT(group), NULL, NULL, "forward gathers two blocks in one NCCL group"},
+    {"two-comms", FLAG, 0, AT(two_comms), NULL, NULL, "reduce-scatters on a communicator of their own"},
+    {"nonblocking", FLAG, 0, AT(nonblocking), NULL, NULL, "nonblocking communicators"},
+    {"threads", FLAG, 0, AT(threads), NULL, NULL, "backward runs on a second thread"},
+    {"default-stream", FLAG, 0, AT(default_stream), NULL, NULL, "compute on the legacy default stream"},
+    {"nvtx", CHOICE, 0, AT(nvtx), "off|on", "on", "NVTX ranges \"<phase> <module>\""},
+    {"kill", AT_RANK, 0, AT(kill), "RANK:STEP", NULL, "RANK kills itself at the start of STEP"},
+    {"lag", AT_RANK, 0, AT(lag), "RANK:US", NULL, "RANK sleeps so long before each microbatch"},
+    {"timeout", INT, 1, AT(timeout), "S", "60", "a rank that ends no step for S seconds aborts, exit code 3"},
+    {"realtime", FLAG, 0, AT(realtime), NULL, NULL, "a stand-in runtime takes the time that it models"},
+    {"checksums", FLAG, 0, AT(checksums), NULL, NULL, "print a checksum of every delivered buffer"},
 };
 
 #define ROWS (sizeof rows / sizeof rows[0])
+
+static void help_row(const struct row *row)
+{
+    printf("  --%s%s%s\n        %s", row->name, row->values ? " " : "", row->values ? row->values : "", row->help);
+    if (row->initial)
+        printf(" (default %s)", row->initial);
+    putchar('\n');
+}
 
 static void help(void)
 {
@@ -66,8 +78,7 @@ static void help(void)
          "A small sharded trainer on CUDA and NCCL. It starts its ranks itself, or is one rank where a launcher has\n"
          "set RANK, WORLD_SIZE, LOCAL_RANK and MINITRAIN_ID_FILE (a path that does not exist yet).\n");
     for (size_t i = 0; i < ROWS; i++)
-        printf("  --%s%s%s\n        %s\n", rows[i].name, rows[i].values ? " " : "",
-               rows[i].values ? rows[i].values : "", rows[i].help);
+        help_row(&rows[i]);
     exit(0);
 }
 
@@ -79,7 +90,7 @@ __attribute__((format(printf, 1, 2), noreturn)) static void refuse(const char *f
     vfprintf(stderr, format, list);
     fputs("; see --help\n", stderr);
     va_end(list);
-    exit(2);
+    exit(MT_EXIT_USAGE);
 }
 
 static int read_int(const struct row *row, const char *text, char end, const char **rest_out)
@@ -150,20 +161,17 @@ static const struct row *find(const char *name, size_t length)
     return NULL;
 }
 
+static void set_initial(struct mt_options *options)
+{
+    *options = (struct mt_options){.kill = {.rank = -1}, .lag = {.rank = -1}};
+    for (size_t i = 0; i < ROWS; i++)
+        if (rows[i].initial)
+            read_value(&rows[i], rows[i].initial, options);
+}
+
 void mt_options_read(int argc, char **argv, struct mt_options *options_out)
 {
-    *options_out = (struct mt_options){.ranks = 2,
-                                       .layers = 4,
-                                       .dim = 64,
-                                       .tokens = 4,
-                                       .microbatches = 2,
-                                       .steps = 3,
-                                       .timeout = 60,
-                                       .lr = 0.125,
-                                       .edit_rank = -1,
-                                       .nvtx = 1,
-                                       .kill = {.rank = -1},
-                                       .lag = {.rank = -1}};
+    set_initial(options_out);
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--help") == 0)
             help();

@@ -29,8 +29,7 @@ static void matrix_forward(struct mt_trainer *t, uint32_t *y, const uint32_t *x,
     mt_forward_launch(t->compute, y, x, w, (uint32_t)t->options->dim, (uint32_t)t->options->tokens);
 }
 
-/* Forward ------------------------------------------------------------------------------------------------------------
- */
+/* Forward --------------------------------------------------------------------------------------------------------- */
 
 /* As the root's pre-forward of FSDP2: gathers wait for all earlier work, so also for the optimizer. */
 static void wait_for_weights(struct mt_trainer *t)
@@ -127,8 +126,7 @@ void mt_pass_forward(struct mt_trainer *t, const struct mt_pass *pass)
     mt_range_pop(t);
 }
 
-/* Backward -----------------------------------------------------------------------------------------------------------
- */
+/* Backward -------------------------------------------------------------------------------------------------------- */
 
 /* From the gradient of the output (t->flow[0]) to that of the input, and to the weights' (`dw`, `extent` elements). */
 static void matrix_backward(struct mt_trainer *t, const uint16_t *w, const uint32_t *x, const uint32_t *y, float *dw,
