@@ -487,14 +487,20 @@ static void rings_of_ended_threads_are_used_again(void **state)
     rp_trace_free(trace);
 }
 
-static pthread_barrier_t barrier;
+static bool memory_is_out;
 
-/* Has its stack before memory is out. */
+/* In the place of the C library's, for rings: a real limit would hit what belongs to sanitizers too. */
+void *mmap(void *address, size_t length, int protection, int flags, int descriptor, off_t offset)
+{
+    if (!memory_is_out)
+        return (void *)syscall(SYS_mmap, address, length, protection, flags, descriptor, offset);
+    errno = ENOMEM;
+    return MAP_FAILED;
+}
+
 static void *without_ring(void *unused)
 {
     (void)unused;
-    pthread_barrier_wait(&barrier);
-    pthread_barrier_wait(&barrier);
     for (int i = 0; i < 1000; i++)
         CHECK(rp_recorder_ring() == NULL);
     return NULL;
@@ -502,26 +508,16 @@ static void *without_ring(void *unused)
 
 static void refused_body(void)
 {
-    struct rlimit limit;
     pthread_t threads[2];
     start("out");
     rp_recorder_identify(0, 1, "job");
     push(0);
-    struct stat info = {0}; /* what the recorder needs memory for is done when the op is in the file */
-    for (int i = 0; i < 600 && info.st_size < 500; i++) {
-        usleep(50000);
-        stat("out/rank-0.rpt", &info);
-    }
-    pthread_barrier_init(&barrier, NULL, 3);
+    memory_is_out = true;
     for (int i = 0; i < 2; i++)
         CHECK(pthread_create(&threads[i], NULL, without_ring, NULL) == 0);
-    pthread_barrier_wait(&barrier);
-    CHECK(getrlimit(RLIMIT_AS, &limit) == 0);
-    CHECK(setrlimit(RLIMIT_AS, &(struct rlimit){1, limit.rlim_max}) == 0);
-    pthread_barrier_wait(&barrier);
     for (int i = 0; i < 2; i++)
         CHECK(pthread_join(threads[i], NULL) == 0);
-    CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
+    memory_is_out = false;
     push(1);
     rp_recorder_stop(0);
 }
