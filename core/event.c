@@ -19,6 +19,8 @@
 #define FIRST_CHUNK_LOG2 6
 #define CHUNKS (32 - FIRST_CHUNK_LOG2)
 
+_Static_assert(RP_MODULES_MAX <= 1u << 31, "every number has its chunk");
+
 struct module {
     UT_hash_handle hh;
     uint32_t number;
@@ -94,7 +96,7 @@ static enum rp_status place(struct rp_modules *modules, struct module *module)
     uint32_t number = atomic_load_explicit(&modules->count, memory_order_relaxed), at;
     unsigned chunk = chunk_of(number, &at);
 
-    if (chunk >= CHUNKS)
+    if (number >= RP_MODULES_MAX)
         return RP_FULL;
     if (modules->chunks[chunk] == NULL)
         modules->chunks[chunk] = calloc((size_t)1 << (chunk + FIRST_CHUNK_LOG2), sizeof(struct module *));

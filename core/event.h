@@ -55,9 +55,11 @@ void rp_modules_forked(struct rp_modules *modules);
 
 /*
  * The number of `name` (length bytes, not terminated; cut at RP_MODULE_NAME_MAX bytes), added if new. Numbers count
- * up from 1 in order of first use. Returns RP_MODULE_UNKNOWN when memory is out: a name is lost, never the run.
+ * up from 1 in order of first use. Returns RP_MODULE_UNKNOWN when memory is out or there are RP_MODULES_MAX names (a
+ * program may make one up for each step): a name is lost, never the run.
  */
 #define RP_MODULE_NAME_MAX 4000
+#define RP_MODULES_MAX (1u << 20)
 uint32_t rp_module_intern(struct rp_modules *modules, const char *name, size_t length);
 
 /* How many numbers exist: valid ones are below it. */

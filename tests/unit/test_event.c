@@ -79,6 +79,22 @@ static void names_do_not_move(void **state)
     rp_modules_destroy(modules);
 }
 
+/* As of a program that makes up a name for each step. */
+static void names_are_bounded(void **state)
+{
+    (void)state;
+    struct rp_modules *modules = table();
+    char text[32];
+    for (uint32_t i = 1; i <= RP_MODULES_MAX; i++) {
+        snprintf(text, sizeof(text), "step %u", (unsigned)i);
+        if (intern(modules, text) != (i < RP_MODULES_MAX ? i : RP_MODULE_UNKNOWN))
+            fail_msg("name %u", (unsigned)i);
+    }
+    assert_int_equal(rp_module_count(modules), RP_MODULES_MAX);
+    assert_int_equal(intern(modules, "step 7"), 7);
+    rp_modules_destroy(modules);
+}
+
 static void long_names_are_cut(void **state)
 {
     (void)state;
@@ -150,9 +166,10 @@ static void threads_agree_on_numbers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(phases_and_their_names), cmocka_unit_test(numbers_count_up),
-        cmocka_unit_test(names_do_not_move),      cmocka_unit_test(long_names_are_cut),
-        cmocka_unit_test(a_fork_keeps_the_table), cmocka_unit_test(threads_agree_on_numbers),
+        cmocka_unit_test(phases_and_their_names),   cmocka_unit_test(numbers_count_up),
+        cmocka_unit_test(names_do_not_move),        cmocka_unit_test(names_are_bounded),
+        cmocka_unit_test(long_names_are_cut),       cmocka_unit_test(a_fork_keeps_the_table),
+        cmocka_unit_test(threads_agree_on_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
