@@ -49,7 +49,9 @@ static double duration(const struct rp_trace *trace)
     uint64_t last = 0;
     for (size_t i = 0; i < trace->op_count; i++)
         last = trace->ops[i].op.end > last ? trace->ops[i].op.end : last;
-    return trace->op_count == 0 ? 0 : (double)(last - trace->ops[0].op.begin) * trace->ns_per_tick * 1e-9;
+    if (trace->op_count == 0 || last < trace->ops[0].op.begin) /* counters of two processors may differ */
+        return 0;
+    return (double)(last - trace->ops[0].op.begin) * trace->ns_per_tick * 1e-9;
 }
 
 void rp_summary_run(FILE *out, const char *path, const struct rp_trace_run *run)
