@@ -20,7 +20,7 @@ include $(BUILD)/config.mk
 endif
 
 CPPFLAGS := -I. -D_GNU_SOURCE
-CFLAGS := -std=c11 -O2 -g -fPIC -fvisibility=hidden -ftls-model=initial-exec -ffunction-sections -fdata-sections \
+CFLAGS := -std=c11 -O2 -g -ffile-prefix-map=$(CURDIR)/= -fPIC -fvisibility=hidden -ftls-model=initial-exec -ffunction-sections -fdata-sections \
 	-pthread -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror
 LDFLAGS := -pthread -Wl,--gc-sections -Wl,--as-needed
 ifdef SANITIZE

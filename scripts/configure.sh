@@ -35,7 +35,11 @@ END
 mapfile -t pip < <(python_folders)
 nvcc_on_path=$(command -v nvcc || true)
 toolkits=()
-[ -n "${CUDA_HOME:-}" ] && toolkits+=("$CUDA_HOME")
+# What is named must be there: going on to another one would only surprise.
+if [ -n "${CUDA_HOME:-}" ]; then
+    [ -e "$CUDA_HOME/bin/nvcc" ] || fail "CUDA_HOME is $CUDA_HOME, which has no bin/nvcc; correct it or unset it"
+    toolkits+=("$CUDA_HOME")
+fi
 toolkits+=(/usr/local/cuda)
 [ -n "$nvcc_on_path" ] && toolkits+=("$(dirname "$(dirname "$(readlink -f "$nvcc_on_path")")")")
 for folder in $(printf '%s\n' /usr/local/cuda-* | sort -rV) /opt/cuda /usr/lib/nvidia-cuda-toolkit /usr; do
@@ -55,7 +59,10 @@ version=$(sed -n 's/^#define CUDA_VERSION \([0-9]*\).*/\1/p' "$include/cuda.h")
     "install a newer one: apt-get install cuda-toolkit-13-0"
 
 nccl_folders=()
-[ -n "${NCCL_HOME:-}" ] && nccl_folders+=("$NCCL_HOME/include")
+if [ -n "${NCCL_HOME:-}" ]; then
+    [ -e "$NCCL_HOME/include/nccl.h" ] || fail "NCCL_HOME is $NCCL_HOME, which has no include/nccl.h; correct it or unset it"
+    nccl_folders+=("$NCCL_HOME/include")
+fi
 nccl_folders+=("$include" /usr/include /usr/local/include)
 for folder in "${pip[@]}"; do
     nccl_folders+=("$folder/nccl/include" "$folder/cu13/include")
