@@ -168,8 +168,8 @@ struct rp_trace_run { /* the traces of a run */
 };
 
 /*
- * `path`: a directory, or one rank's file. A file of a directory that is shorter than a header is logged and left out.
- * RP_NOT_FOUND: no rank-*.rpt in it. Errors logged once.
+ * `path`: a directory, or one rank's file. A file of a directory that is shorter than a header is logged and left out
+ * (RP_TRUNCATED: all are). RP_NOT_FOUND: no rank-*.rpt in it. Errors logged once.
  */
 enum rp_status rp_trace_run_read(const char *path, struct rp_trace_run *run_out);
 void rp_trace_run_free(struct rp_trace_run *run);

@@ -50,6 +50,7 @@ static enum rp_status add_directory(struct rp_trace_run *run, DIR *directory, co
 {
     const struct dirent *entry;
     enum rp_status status = RP_OK;
+    bool left_out = false;
     while (status == RP_OK && (entry = readdir(directory)) != NULL) {
         char file[PATH_MAX];
         if (!is_rank_file(entry->d_name))
@@ -61,10 +62,14 @@ static enum rp_status add_directory(struct rp_trace_run *run, DIR *directory, co
         } else {
             status = add_trace(run, file);
         }
-        if (status == RP_TRUNCATED) /* not even a header: the rank is left out, which has been said */
+        if (status == RP_TRUNCATED) { /* not even a header: the rank is left out, which has been said */
+            left_out = true;
             status = RP_OK;
+        }
     }
-    if (status == RP_OK && run->count == 0) {
+    if (status == RP_OK && run->count == 0 && left_out) {
+        status = RP_TRUNCATED;
+    } else if (status == RP_OK && run->count == 0) {
         rp_log(RP_LOG_ERROR, "trace", "%s: holds no trace (no rank-*.rpt)", path);
         status = RP_NOT_FOUND;
     }
