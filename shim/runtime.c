@@ -86,6 +86,14 @@ static bool await_start(void)
     return atomic_load(&rp_run_state) == RP_RUN_ACTIVE;
 }
 
+/* No communicator will be seen, so what is wrong with the options is said now, by the rank that the launcher names. */
+static void speak_when_off(void)
+{
+    int rank = rp_job_read().rank;
+    if (rank >= 0)
+        rp_log_set_rank(rank);
+}
+
 bool rp_run_start(void)
 {
     int unstarted = RP_RUN_UNSTARTED;
@@ -95,6 +103,8 @@ bool rp_run_start(void)
     rp_options_read(environ, &run.options);
     rp_log_setup(run.options.log_level, run.options.log_pattern);
     bool active = run.options.mode == RP_MODE_RECORD && record_start();
+    if (!active)
+        speak_when_off();
     rp_thread.inside = false;
     atomic_store(&rp_run_state, active ? RP_RUN_ACTIVE : RP_RUN_OFF);
     return active;
