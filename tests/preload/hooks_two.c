@@ -62,7 +62,7 @@ static void unload(struct plugin *plugin)
 {
     uintptr_t page = (uintptr_t)plugin->vendor() / PAGE * PAGE;
     dlclose(plugin->handle);
-    mmap((void *)page, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    (void)mmap((void *)page, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 }
 
 static void *use_often(void *argument)
