@@ -5,6 +5,7 @@
 #include "core/clock.h"
 #include "core/recorder.h"
 #include "shim/comm.h"
+#include "shim/gpu.h"
 #include "shim/group.h"
 #include "shim/runtime.h"
 #include "shim/site.h"
@@ -54,6 +55,20 @@ static const void *content_of(const struct rp_call_arguments *a)
     return NULL;
 }
 
+/*
+ * A gather only reads what it sends, so the fingerprint of that runs beside it and is done long before it. Not in a
+ * group, where nothing is enqueued yet; not with arguments that NCCL will refuse.
+ */
+static bool fork_fingerprint(struct rp_call *call)
+{
+    const struct rp_op *op = &call->op;
+    cudaStream_t stream = (cudaStream_t)(uintptr_t)op->stream;
+    if (op->kind != RP_OP_ALL_GATHER || call->comm == NULL || call->content == NULL || op->count == 0 ||
+        op->dtype == RP_DTYPE_UNKNOWN || rp_thread.group_depth > 0 || rp_gpu_capturing(stream))
+        return false;
+    return rp_comm_fingerprint_fork(call->comm, stream, call->content, call->content_bytes, &call->serial);
+}
+
 struct rp_call rp_call_begin(const struct rp_call_arguments *a)
 {
     uint64_t begin = begin_ticks();
@@ -78,6 +93,7 @@ struct rp_call rp_call_begin(const struct rp_call_arguments *a)
     call.content_bytes = rp_op_bytes(&call.op);
     if (in_place(a, comm, call.content_bytes))
         call.op.flags |= RP_OP_IN_PLACE;
+    call.forked = fork_fingerprint(&call);
     return call;
 }
 
@@ -100,23 +116,35 @@ static bool content_settled(const struct rp_call *call, ncclResult_t result)
 }
 
 /*
- * After the real call has enqueued the op: its position, its fingerprint, its record. The fingerprint is enqueued
- * behind the collective on the caller's stream and within the call, so whatever the application orders behind the
- * collective comes behind it too; a gather leaves what it sent as it was, also in place.
+ * The fingerprint of an op that the real call has enqueued: joined, or enqueued now behind the op. Either way it is
+ * within the call and on the caller's stream, so whatever the application orders behind the collective comes behind
+ * it too. True if there is one.
  */
+static bool take_fingerprint(struct rp_call *call, ncclResult_t result)
+{
+    cudaStream_t stream = (cudaStream_t)(uintptr_t)call->op.stream;
+    if (call->forked)
+        rp_comm_fingerprint_join(call->comm, stream);
+    if (call->op.position == RP_NO_POSITION || !content_settled(call, result))
+        return false;
+    return call->forked ||
+           rp_comm_fingerprint_take(call->comm, stream, call->content, call->content_bytes, &call->serial);
+}
+
+/* After the real call: the op's position, its fingerprint, its record. */
 void rp_call_report(struct rp_call *call, ncclResult_t result)
 {
     struct rp_op *op = &call->op;
-    cudaStream_t stream = (cudaStream_t)(uintptr_t)op->stream;
     if (!succeeded(result))
         op->flags |= RP_OP_FAILED;
-    if (rp_gpu_capturing(stream))
+    if (rp_gpu_capturing((cudaStream_t)(uintptr_t)op->stream))
         op->flags |= RP_OP_CAPTURED;
     else if (call->comm != NULL)
         rp_lane_take(rp_comm_lane(call->comm), op);
-    if (op->position != RP_NO_POSITION && content_settled(call, result) &&
-        rp_comm_take_print(call->comm, stream, call->content, call->content_bytes, op->position))
+    if (take_fingerprint(call, result)) {
+        rp_comm_fingerprint_is(call->comm, op->position, call->serial);
         op->flags |= RP_OP_FINGERPRINTED;
+    }
     push(op);
     rp_comm_identify();
 }

@@ -12,24 +12,29 @@
 
 #include "core/clock.h"
 #include "core/log.h"
+#include "shim/gpu.h"
 #include "shim/hook.h"
 #include "shim/job.h"
 #include "shim/runtime.h"
+
+/* The serial of the fingerprint of the op at a position. Written before the op is in its thread's ring. */
+struct serial_of_position {
+    _Atomic uint64_t position, serial;
+};
 
 struct rp_comm {
     ncclComm_t handle;
     const struct rp_nccl *real; /* of the library that made it */
     struct rp_trace_comm about; /* constant once ready */
     struct rp_lane lane;
-    _Atomic(struct rp_prints *) prints;
-    uint64_t first_serial;            /* of its fingerprints: position 0; set before prints */
-    _Atomic uint64_t prints_end;      /* positions below it have or had one; with ENDED: no other gets one */
-    _Atomic bool ready, failed;       /* each is told once */
-    _Atomic uint32_t splits, shrinks; /* children made so far: part of a child's key */
-    UT_hash_handle hh;                /* by handle; only live ones are in the table */
+    _Atomic(struct rp_fingerprints *) fingerprints;
+    _Atomic uint32_t fingerprinting;    /* calls that are at its fingerprints now */
+    _Atomic bool ended;                 /* no more calls may begin with them */
+    struct serial_of_position *serials; /* RP_FINGERPRINTS, by position; set before fingerprints */
+    _Atomic bool ready, failed;         /* each is told once */
+    _Atomic uint32_t splits, shrinks;   /* children made so far: part of a child's key */
+    UT_hash_handle hh;                  /* by handle; only live ones are in the table */
 };
-
-#define ENDED (UINT64_C(1) << 63)
 
 /* Communicators by number, in chunks that never move. */
 #define CHUNK 64u
@@ -59,30 +64,78 @@ int rp_comm_rank(const struct rp_comm *comm)
     return comm->about.rank;
 }
 
-static struct rp_prints *prints_of(struct rp_comm *comm)
+static struct rp_fingerprints *fingerprints_of(struct rp_comm *comm)
 {
-    /* pairs with the release in prints_start(), which may run on another thread */
-    return atomic_load_explicit(&comm->prints, memory_order_acquire);
+    /* pairs with the release in fingerprints_start(), which may run on another thread */
+    return atomic_load_explicit(&comm->fingerprints, memory_order_acquire);
 }
 
 /*
- * Keeps the serial of the position for this communicator. False: it has ended (an abort comes from another thread while
- * an op is under way), and its next serials are those of a later communicator.
+ * An abort may come from another thread in the middle of a call: either the call sees that the communicator has ended,
+ * or the end sees the call and leaves the fingerprints to it, so a later communicator never shares them with it.
  */
-static bool claim_serial(struct rp_comm *comm, uint64_t position)
+static struct rp_fingerprints *fingerprints_enter(struct rp_comm *comm)
 {
-    uint64_t end = atomic_load(&comm->prints_end);
-    while (end <= position)
-        if (atomic_compare_exchange_weak(&comm->prints_end, &end, position + 1))
-            return true;
-    return (end & ENDED) == 0;
+    struct rp_fingerprints *fingerprints = fingerprints_of(comm);
+    if (fingerprints == NULL)
+        return NULL;
+    atomic_fetch_add(&comm->fingerprinting, 1);
+    if (!atomic_load(&comm->ended))
+        return fingerprints;
+    atomic_fetch_sub(&comm->fingerprinting, 1);
+    return NULL;
 }
 
-bool rp_comm_take_print(struct rp_comm *comm, cudaStream_t stream, const void *data, uint64_t bytes, uint64_t position)
+static void fingerprints_leave(struct rp_comm *comm)
 {
-    struct rp_prints *prints = prints_of(comm);
-    return prints != NULL && claim_serial(comm, position) &&
-           rp_prints_take(prints, stream, data, bytes, comm->first_serial + position);
+    atomic_fetch_sub(&comm->fingerprinting, 1);
+}
+
+bool rp_comm_fingerprint_fork(struct rp_comm *comm, cudaStream_t stream, const void *data, uint64_t bytes,
+                              uint64_t *serial_out)
+{
+    struct rp_fingerprints *fingerprints = fingerprints_enter(comm);
+    if (fingerprints == NULL)
+        return false;
+    bool forked = rp_fingerprints_fork(fingerprints, stream, data, bytes, serial_out);
+    if (!forked)
+        fingerprints_leave(comm);
+    return forked;
+}
+
+void rp_comm_fingerprint_join(struct rp_comm *comm, cudaStream_t stream)
+{
+    rp_fingerprints_join(fingerprints_of(comm), stream);
+    fingerprints_leave(comm);
+}
+
+bool rp_comm_fingerprint_take(struct rp_comm *comm, cudaStream_t stream, const void *data, uint64_t bytes,
+                              uint64_t *serial_out)
+{
+    struct rp_fingerprints *fingerprints = fingerprints_enter(comm);
+    if (fingerprints == NULL)
+        return false;
+    bool taken = rp_fingerprints_take(fingerprints, stream, data, bytes, serial_out);
+    fingerprints_leave(comm);
+    return taken;
+}
+
+void rp_comm_fingerprint_is(struct rp_comm *comm, uint64_t position, uint64_t serial)
+{
+    struct serial_of_position *entry = &comm->serials[position % RP_FINGERPRINTS];
+    /* a reader of the entry's former position sees either that it is gone, or the former serial */
+    atomic_store(&entry->position, RP_NO_POSITION);
+    atomic_store(&entry->serial, serial);
+    atomic_store(&entry->position, position);
+}
+
+/* False: the entry belongs to another position by now. */
+static bool serial_of(struct rp_comm *comm, uint64_t position, uint64_t *serial_out)
+{
+    struct serial_of_position *entry = &comm->serials[position % RP_FINGERPRINTS];
+    bool before = atomic_load(&entry->position) == position;
+    *serial_out = atomic_load(&entry->serial);
+    return before && atomic_load(&entry->position) == position;
 }
 
 static struct rp_comm *comm_by_number(uint32_t number)
@@ -217,15 +270,20 @@ static struct rp_comm *comm_publish(const struct rp_comm_birth *birth)
     return comm;
 }
 
-static void prints_start(struct rp_comm *comm)
+static void fingerprints_start(struct rp_comm *comm)
 {
     int device = -1;
-    struct rp_prints *prints = NULL;
+    struct rp_fingerprints *fingerprints = NULL;
     if (comm->real->ncclCommCuDevice == NULL || comm->real->ncclCommCuDevice(comm->handle, &device) != ncclSuccess)
         return;
-    if (rp_prints_acquire(device, &prints, &comm->first_serial) == RP_OK) {
-        /* pairs with the acquire in prints_of() */
-        atomic_store_explicit(&comm->prints, prints, memory_order_release);
+    comm->serials = calloc(RP_FINGERPRINTS, sizeof *comm->serials);
+    if (comm->serials == NULL)
+        return;
+    for (size_t i = 0; i < RP_FINGERPRINTS; i++)
+        atomic_init(&comm->serials[i].position, RP_NO_POSITION);
+    if (rp_fingerprints_acquire(device, &fingerprints) == RP_OK) {
+        /* pairs with the acquire in fingerprints_of() */
+        atomic_store_explicit(&comm->fingerprints, fingerprints, memory_order_release);
         return;
     }
     static _Atomic bool said;
@@ -256,7 +314,7 @@ static void comm_ready(struct rp_comm *comm)
     if (comm->about.nranks == 0)
         ask_size(comm);
     rp_run_announce(comm->about.rank);
-    prints_start(comm);
+    fingerprints_start(comm);
     rp_recorder_comm(&comm->about);
     rp_recorder_state(RP_STATE_COMM_READY, comm->about.number, NULL);
 }
@@ -294,10 +352,10 @@ void rp_comm_ended(ncclComm_t handle, enum rp_trace_state how)
     pthread_rwlock_wrlock(&comms.lock);
     comm_drop(handle, comm); /* by another thread it may have ended already, and the handle be a new one's */
     pthread_rwlock_unlock(&comms.lock);
-    struct rp_prints *prints = prints_of(comm);
-    uint64_t end = atomic_fetch_or(&comm->prints_end, ENDED);
-    if (prints != NULL && (end & ENDED) == 0)
-        rp_prints_release(prints, comm->first_serial + end);
+    struct rp_fingerprints *fingerprints = fingerprints_of(comm);
+    bool ended_before = atomic_exchange(&comm->ended, true);
+    if (!ended_before && fingerprints != NULL && atomic_load(&comm->fingerprinting) == 0)
+        rp_fingerprints_release(fingerprints);
 }
 
 void rp_comm_identify(void)
@@ -316,11 +374,14 @@ void rp_comm_identify(void)
     rp_recorder_identify(job.rank >= 0 ? job.rank : largest.rank, job.nranks > 0 ? job.nranks : largest.nranks, key);
 }
 
-enum rp_fingerprint_state rp_comm_fingerprint(uint32_t number, uint64_t position, uint64_t value_out[2])
+enum rp_fingerprint_state rp_comm_fingerprint_read(uint32_t number, uint64_t position, uint64_t value_out[2])
 {
     struct rp_comm *comm = comm_by_number(number);
-    const struct rp_prints *prints = comm != NULL ? prints_of(comm) : NULL;
-    return prints != NULL ? rp_prints_read(prints, comm->first_serial + position, value_out) : RP_FINGERPRINT_LOST;
+    const struct rp_fingerprints *fingerprints = comm != NULL ? fingerprints_of(comm) : NULL;
+    uint64_t serial;
+    if (fingerprints == NULL || !serial_of(comm, position, &serial))
+        return RP_FINGERPRINT_LOST;
+    return rp_fingerprints_read(fingerprints, serial, value_out);
 }
 
 void rp_comm_forked(void)

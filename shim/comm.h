@@ -13,7 +13,7 @@
 #include "core/lane.h"
 #include "core/recorder.h"
 #include "core/trace.h"
-#include "shim/gpu.h"
+#include "shim/fingerprints.h"
 
 struct rp_comm;
 struct rp_nccl;
@@ -22,8 +22,16 @@ struct rp_lane *rp_comm_lane(struct rp_comm *comm);
 uint32_t rp_comm_number(const struct rp_comm *comm);
 int rp_comm_rank(const struct rp_comm *comm); /* of this process; -1: not known yet */
 
-/* Enqueues the fingerprint of the op at `position` on its stream. False: this communicator has none (said once). */
-bool rp_comm_take_print(struct rp_comm *comm, cudaStream_t stream, const void *data, uint64_t bytes, uint64_t position);
+/*
+ * Fingerprints of its ops (gpu.h). False: this communicator has none (said once). A join only after a fork that was
+ * true. rp_comm_fingerprint_is() says to whom a fingerprint belongs, before the op is in its thread's ring.
+ */
+bool rp_comm_fingerprint_take(struct rp_comm *comm, cudaStream_t stream, const void *data, uint64_t bytes,
+                              uint64_t *serial_out);
+bool rp_comm_fingerprint_fork(struct rp_comm *comm, cudaStream_t stream, const void *data, uint64_t bytes,
+                              uint64_t *serial_out);
+void rp_comm_fingerprint_join(struct rp_comm *comm, cudaStream_t stream);
+void rp_comm_fingerprint_is(struct rp_comm *comm, uint64_t position, uint64_t serial);
 
 /* The live communicator of that handle, or NULL. */
 struct rp_comm *rp_comm_find(ncclComm_t handle);
@@ -66,7 +74,7 @@ void rp_comm_ended(ncclComm_t handle, enum rp_trace_state how);
 void rp_comm_identify(void);
 
 /* For the recorder: the fingerprint of an op. */
-enum rp_fingerprint_state rp_comm_fingerprint(uint32_t number, uint64_t position, uint64_t value_out[2]);
+enum rp_fingerprint_state rp_comm_fingerprint_read(uint32_t number, uint64_t position, uint64_t value_out[2]);
 
 /* In the child of a fork: forgets all. */
 void rp_comm_forked(void);

@@ -1,6 +1,6 @@
 /*
- * Our own work on the device, through the driver API only, found at run time (libcuda.so.1, already loaded by the
- * application): so that programs with a static CUDA runtime are served, and processes without CUDA stay free of it.
+ * Our way to the device: the driver API only, found at run time (libcuda.so.1, already loaded by the application), so
+ * that programs with a static CUDA runtime are served, and processes without CUDA stay free of it.
  *
  * Everything that may load code or map memory is done in the hook of communicator creation; nothing ever waits for
  * the device: lazy loading waits for an idle device, and a collective that waits for a peer then never ends.
@@ -13,40 +13,84 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <stdbool.h>
-#include <stdint.h>
 
-#include "core/recorder.h"
 #include "core/status.h"
 
 /*
- * Fingerprints of one communicator: a ring of entries in pinned host memory, indexed by serial, and as many sums in
- * device memory. RP_PRINTS entries: more than a step's collectives, since the host runs ahead of the device.
- * The memory outlives the communicator and serves a later one, whose serials go on from `first`.
+ * The driver functions we call: X(name), the header's name. cuda.h maps many to a versioned symbol by a macro, so
+ * both type and symbol come out right by expansion.
  */
-#define RP_PRINTS 4096u
-struct rp_prints;
+#define RP_GPU_FUNCTIONS(X)        \
+    X(cuGetErrorName)              \
+    X(cuDeviceGet)                 \
+    X(cuDevicePrimaryCtxRetain)    \
+    X(cuCtxGetCurrent)             \
+    X(cuCtxPushCurrent)            \
+    X(cuCtxPopCurrent)             \
+    X(cuModuleLoadData)            \
+    X(cuModuleGetFunction)         \
+    X(cuLaunchKernel)              \
+    X(cuMemAlloc)                  \
+    X(cuMemHostRegister)           \
+    X(cuMemHostGetDevicePointer)   \
+    X(cuMemsetD8Async)             \
+    X(cuCtxGetStreamPriorityRange) \
+    X(cuStreamCreate)              \
+    X(cuStreamCreateWithPriority)  \
+    X(cuStreamIsCapturing)         \
+    X(cuStreamWaitEvent)           \
+    X(cuEventCreate)               \
+    X(cuEventRecord)               \
+    X(cuEventQuery)                \
+    X(cuThreadExchangeStreamCaptureMode)
+
+struct rp_gpu_driver {
+#define X(name) __typeof__(name) *p_##name;
+    RP_GPU_FUNCTIONS(X)
+#undef X
+};
+
+/* Filled by rp_gpu_device_get(), and constant then. */
+extern struct rp_gpu_driver rp_gpu_driver;
+
+/* What we keep in a device's primary context. */
+struct rp_gpu_device {
+    CUcontext context;
+    CUmodule module;
+    CUfunction fingerprint;
+    CUstream stream; /* our own, non-blocking: what is set up there waits for nobody */
+    int priority;    /* the highest: our kernels are short, and somebody waits for them */
+};
 
 /*
- * For a communicator on `device` (ordinal); its ops take the serials `*first_out`, `*first_out` + 1, ... Loads our
- * kernels into the device's primary context at the first call and starts one there. RP_UNSUPPORTED: no driver, or one
- * that is too old for our code; RP_NO_MEMORY: the caller says so, with rp_gpu_error().
+ * The device of that ordinal. The first call loads our kernels into its primary context. RP_UNSUPPORTED: no driver, or
+ * one that is too old for our code; rp_gpu_error() says which.
  */
-enum rp_status rp_prints_acquire(int device, struct rp_prints **prints_out, uint64_t *first_out);
-
-/* The communicator has ended; `next` is above all serials that it used. Reads of those stay allowed. */
-void rp_prints_release(struct rp_prints *prints, uint64_t next);
+enum rp_status rp_gpu_device_get(int ordinal, struct rp_gpu_device **device_out);
 
 /* Why the last call of this thread failed, as text: "cuModuleLoadData: no kernel image (209)". Static per thread. */
 const char *rp_gpu_error(void);
 
-/*
- * Enqueues the fingerprint of `bytes` bytes at `data` (device memory) on `stream`. False: not enqueued (the driver
- * said no); nothing else changes.
- */
-bool rp_prints_take(struct rp_prints *prints, cudaStream_t stream, const void *data, uint64_t bytes, uint64_t serial);
+/* Sets rp_gpu_error(): `what` alone, or with the name of `result` if that is an error. Returns `status`. */
+enum rp_status rp_gpu_fail(enum rp_status status, const char *what, CUresult result);
 
-/* PENDING, READY with the value, or LOST: its entry belongs to a later serial by now. Never waits. */
-enum rp_fingerprint_state rp_prints_read(const struct rp_prints *prints, uint64_t serial, uint64_t value_out[2]);
+/* A driver call; its failure returns RP_UNSUPPORTED from the caller. */
+#define RP_GPU_TRY(call)                                        \
+    do {                                                        \
+        CUresult result_ = rp_gpu_driver.p_##call;              \
+        if (result_ != CUDA_SUCCESS)                            \
+            return rp_gpu_fail(RP_UNSUPPORTED, #call, result_); \
+    } while (0)
+
+/* A stretch in which a context is current, and our calls are legal while the application captures a stream. */
+struct rp_gpu_scope {
+    CUcontext pushed;
+    CUstreamCaptureMode mode;
+};
+
+/* False: the context can't be made current; nothing is to be left then. */
+bool rp_gpu_enter(struct rp_gpu_scope *scope, CUcontext context);
+void rp_gpu_leave(struct rp_gpu_scope *scope);
 
 /* True if the stream is being captured into a graph. False where there is no driver. */
 bool rp_gpu_capturing(cudaStream_t stream);

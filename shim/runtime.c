@@ -14,6 +14,7 @@
 #include "core/log.h"
 #include "core/recorder.h"
 #include "shim/comm.h"
+#include "shim/fingerprints.h"
 #include "shim/gpu.h"
 #include "shim/group.h"
 #include "shim/job.h"
@@ -45,6 +46,7 @@ static void forked_child(void)
     rp_comm_forked();
     rp_group_forked();
     rp_gpu_forked();
+    rp_fingerprints_forked();
     rp_launch_names_forked();
     if (run.modules != NULL)
         rp_modules_forked(run.modules);
@@ -62,7 +64,7 @@ static bool record_start(void)
 {
     static _Atomic bool fork_handled;
     struct rp_recorder_options options = {
-        .directory = run.options.trace, .kernel_name = rp_launch_name, .fingerprint = rp_comm_fingerprint};
+        .directory = run.options.trace, .kernel_name = rp_launch_name, .fingerprint = rp_comm_fingerprint_read};
     if (run.modules == NULL && rp_modules_create(&run.modules) != RP_OK)
         return false;
     options.modules = run.modules;

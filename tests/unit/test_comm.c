@@ -1,5 +1,5 @@
 /* link: fake */
-/* link: shim: comm.c gpu.c job.c kernels_image.c */
+/* link: shim: comm.c fingerprints.c gpu.c job.c kernels_image.c */
 /*
  * Communicators of one rank on the stand-in: names and numbers while they live, and that what belongs to one that has
  * ended never serves two.
@@ -46,12 +46,16 @@ static ncclComm_t comm_make(void)
 
 static bool take(struct rp_comm *comm, size_t offset, uint64_t position)
 {
-    return rp_comm_take_print(comm, stream, data + offset, 64, position);
+    uint64_t serial;
+    if (!rp_comm_fingerprint_take(comm, stream, data + offset, 64, &serial))
+        return false;
+    rp_comm_fingerprint_is(comm, position, serial);
+    return true;
 }
 
 static void read_print(const struct rp_comm *comm, uint64_t position, uint64_t value_out[2])
 {
-    assert_int_equal(rp_comm_fingerprint(rp_comm_number(comm), position, value_out), RP_FINGERPRINT_READY);
+    assert_int_equal(rp_comm_fingerprint_read(rp_comm_number(comm), position, value_out), RP_FINGERPRINT_READY);
 }
 
 static void test_ended_is_unknown(void **state)

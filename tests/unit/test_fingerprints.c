@@ -1,5 +1,5 @@
 /* link: fake */
-/* link: shim: gpu.c kernels_image.c */
+/* link: shim: fingerprints.c gpu.c kernels_image.c */
 /*
  * Fingerprints taken on the device against the host's own computation. Runs on the stand-in runtime, and on a real
  * device with the vendor's libraries in LD_LIBRARY_PATH.
@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "shim/fingerprint.h"
+#include "shim/fingerprints.h"
 #include "shim/gpu.h"
 
 #define LARGEST (8u << 20)
@@ -22,8 +23,7 @@
 static unsigned char *host;
 static void *device;
 static cudaStream_t stream;
-static struct rp_prints *prints;
-static uint64_t serial;
+static struct rp_fingerprints *prints;
 
 static void ok(cudaError_t error)
 {
@@ -44,7 +44,7 @@ static int group_setup(void **state)
     }
     ok(cudaMalloc(&device, LARGEST));
     ok(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-    enum rp_status status = rp_prints_acquire(0, &prints, &serial);
+    enum rp_status status = rp_fingerprints_acquire(0, &prints);
     if (status != RP_OK)
         fail_msg("%s", rp_gpu_error());
     return 0;
@@ -53,7 +53,7 @@ static int group_setup(void **state)
 static int group_teardown(void **state)
 {
     (void)state;
-    rp_prints_release(prints, serial);
+    rp_fingerprints_release(prints);
     ok(cudaStreamDestroy(stream));
     ok(cudaFree(device));
     free(host);
@@ -62,10 +62,10 @@ static int group_teardown(void **state)
 
 static void take(size_t offset, size_t bytes, uint64_t value[2])
 {
-    assert_true(rp_prints_take(prints, stream, (char *)device + offset, bytes, serial));
+    uint64_t serial;
+    assert_true(rp_fingerprints_take(prints, stream, (char *)device + offset, bytes, &serial));
     ok(cudaStreamSynchronize(stream));
-    assert_int_equal(rp_prints_read(prints, serial, value), RP_FINGERPRINT_READY);
-    serial++;
+    assert_int_equal(rp_fingerprints_read(prints, serial, value), RP_FINGERPRINT_READY);
 }
 
 static void check(size_t offset, size_t bytes)
@@ -130,13 +130,14 @@ static void test_many_under_way(void **state)
     ok(cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking));
     ok(cudaMemcpyAsync(device, host, LARGEST, cudaMemcpyHostToDevice, stream));
     ok(cudaStreamSynchronize(stream));
-    uint64_t first = serial;
+    uint64_t serials[600];
     for (uint64_t i = 0; i < 600; i++)
-        assert_true(rp_prints_take(prints, i % 2 ? second : stream, (char *)device + i * 64, 5000 + i, serial++));
+        assert_true(
+            rp_fingerprints_take(prints, i % 2 ? second : stream, (char *)device + i * 64, 5000 + i, &serials[i]));
     ok(cudaStreamSynchronize(stream));
     ok(cudaStreamSynchronize(second));
     for (uint64_t i = 0; i < 600; i++) {
-        assert_int_equal(rp_prints_read(prints, first + i, value), RP_FINGERPRINT_READY);
+        assert_int_equal(rp_fingerprints_read(prints, serials[i], value), RP_FINGERPRINT_READY);
         rp_fingerprint_host(host + i * 64, 5000 + i, 0, expected);
         assert_memory_equal(value, expected, sizeof value);
     }
@@ -146,28 +147,52 @@ static void test_many_under_way(void **state)
 static void test_entries_are_used_again(void **state)
 {
     (void)state;
-    uint64_t value[2], first = serial;
-    assert_int_equal(rp_prints_read(prints, first + 5, value), RP_FINGERPRINT_PENDING);
-    for (uint64_t i = 0; i < RP_PRINTS + 1; i++)
-        assert_true(rp_prints_take(prints, stream, device, 16, serial++));
+    uint64_t value[2], first, serial;
+    assert_true(rp_fingerprints_take(prints, stream, device, 16, &first));
+    assert_int_equal(rp_fingerprints_read(prints, first + 5, value), RP_FINGERPRINT_PENDING);
+    for (uint64_t i = 0; i < RP_FINGERPRINTS; i++)
+        assert_true(rp_fingerprints_take(prints, stream, device, 16, &serial));
+    assert_int_equal(serial, first + RP_FINGERPRINTS);
     ok(cudaStreamSynchronize(stream));
-    assert_int_equal(rp_prints_read(prints, first, value), RP_FINGERPRINT_LOST);
-    assert_int_equal(rp_prints_read(prints, first + 1, value), RP_FINGERPRINT_READY);
-    assert_int_equal(rp_prints_read(prints, first + RP_PRINTS, value), RP_FINGERPRINT_READY);
-    assert_int_equal(rp_prints_read(prints, first + RP_PRINTS + 1, value), RP_FINGERPRINT_PENDING);
+    assert_int_equal(rp_fingerprints_read(prints, first, value), RP_FINGERPRINT_LOST);
+    assert_int_equal(rp_fingerprints_read(prints, first + 1, value), RP_FINGERPRINT_READY);
+    assert_int_equal(rp_fingerprints_read(prints, first + RP_FINGERPRINTS, value), RP_FINGERPRINT_READY);
+    assert_int_equal(rp_fingerprints_read(prints, first + RP_FINGERPRINTS + 1, value), RP_FINGERPRINT_PENDING);
 }
 
 /* A later communicator gets the same memory and takes no old value for its own. */
 static void test_memory_is_handed_on(void **state)
 {
     (void)state;
-    struct rp_prints *again = NULL;
-    uint64_t next = 0, value[2];
-    rp_prints_release(prints, serial);
-    assert_int_equal(rp_prints_acquire(0, &again, &next), RP_OK);
+    struct rp_fingerprints *again = NULL;
+    uint64_t before, after, value[2];
+    assert_true(rp_fingerprints_take(prints, stream, device, 16, &before));
+    rp_fingerprints_release(prints);
+    assert_int_equal(rp_fingerprints_acquire(0, &again), RP_OK);
     assert_ptr_equal(again, prints);
-    assert_int_equal(next, serial);
-    assert_int_equal(rp_prints_read(again, next, value), RP_FINGERPRINT_PENDING);
+    assert_true(rp_fingerprints_take(prints, stream, device, 16, &after));
+    assert_int_equal(after, before + 1);
+    ok(cudaStreamSynchronize(stream));
+    assert_int_equal(rp_fingerprints_read(again, before, value), RP_FINGERPRINT_READY);
+    assert_int_equal(rp_fingerprints_read(again, after, value), RP_FINGERPRINT_READY);
+}
+
+/* Beside the stream, but after what came before the fork and before what comes after the join. */
+static void test_fork_and_join(void **state)
+{
+    (void)state;
+    uint64_t value[2], expected[2], serial;
+    rp_fingerprint_host(host, LARGEST, 0, expected);
+    for (int i = 0; i < 20; i++) {
+        ok(cudaMemsetAsync(device, 0, LARGEST, stream));
+        ok(cudaMemcpyAsync(device, host, LARGEST, cudaMemcpyHostToDevice, stream));
+        assert_true(rp_fingerprints_fork(prints, stream, device, LARGEST, &serial));
+        rp_fingerprints_join(prints, stream);
+        ok(cudaMemsetAsync(device, 0xff, LARGEST, stream));
+        ok(cudaStreamSynchronize(stream)); /* what is joined has ended too */
+        assert_int_equal(rp_fingerprints_read(prints, serial, value), RP_FINGERPRINT_READY);
+        assert_memory_equal(value, expected, sizeof value);
+    }
 }
 
 static void test_captured_streams_are_seen(void **state)
@@ -185,9 +210,8 @@ static void test_captured_streams_are_seen(void **state)
 static void test_no_such_device(void **state)
 {
     (void)state;
-    struct rp_prints *none = NULL;
-    uint64_t first = 0;
-    assert_int_equal(rp_prints_acquire(1000, &none, &first), RP_UNSUPPORTED);
+    struct rp_fingerprints *none = NULL;
+    assert_int_equal(rp_fingerprints_acquire(1000, &none), RP_UNSUPPORTED);
     assert_null(none);
     assert_non_null(strstr(rp_gpu_error(), "device"));
 }
@@ -195,10 +219,11 @@ static void test_no_such_device(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes_and_alignments),      cmocka_unit_test(test_every_bit_counts),
-        cmocka_unit_test(test_place_and_length_count),    cmocka_unit_test(test_many_under_way),
-        cmocka_unit_test(test_entries_are_used_again),    cmocka_unit_test(test_memory_is_handed_on),
-        cmocka_unit_test(test_captured_streams_are_seen), cmocka_unit_test(test_no_such_device),
+        cmocka_unit_test(test_sizes_and_alignments),   cmocka_unit_test(test_every_bit_counts),
+        cmocka_unit_test(test_place_and_length_count), cmocka_unit_test(test_many_under_way),
+        cmocka_unit_test(test_entries_are_used_again), cmocka_unit_test(test_memory_is_handed_on),
+        cmocka_unit_test(test_fork_and_join),          cmocka_unit_test(test_captured_streams_are_seen),
+        cmocka_unit_test(test_no_such_device),
     };
     return cmocka_run_group_tests(tests, group_setup, group_teardown);
 }
