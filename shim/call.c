@@ -55,20 +55,6 @@ static const void *content_of(const struct rp_call_arguments *a)
     return NULL;
 }
 
-/*
- * A gather only reads what it sends, so the fingerprint of that runs beside it and is done long before it. Not in a
- * group, where nothing is enqueued yet; not with arguments that NCCL will refuse.
- */
-static bool fork_fingerprint(struct rp_call *call)
-{
-    const struct rp_op *op = &call->op;
-    cudaStream_t stream = (cudaStream_t)(uintptr_t)op->stream;
-    if (op->kind != RP_OP_ALL_GATHER || call->comm == NULL || call->content == NULL || op->count == 0 ||
-        op->dtype == RP_DTYPE_UNKNOWN || rp_thread.group_depth > 0 || rp_gpu_capturing(stream))
-        return false;
-    return rp_comm_fingerprint_fork(call->comm, stream, call->content, call->content_bytes, &call->serial);
-}
-
 struct rp_call rp_call_begin(const struct rp_call_arguments *a)
 {
     uint64_t begin = begin_ticks();
@@ -93,7 +79,6 @@ struct rp_call rp_call_begin(const struct rp_call_arguments *a)
     call.content_bytes = rp_op_bytes(&call.op);
     if (in_place(a, comm, call.content_bytes))
         call.op.flags |= RP_OP_IN_PLACE;
-    call.forked = fork_fingerprint(&call);
     return call;
 }
 
@@ -116,19 +101,20 @@ static bool content_settled(const struct rp_call *call, ncclResult_t result)
 }
 
 /*
- * The fingerprint of an op that the real call has enqueued: joined, or enqueued now behind the op. Either way it is
- * within the call and on the caller's stream, so whatever the application orders behind the collective comes behind
- * it too. True if there is one.
+ * The fingerprint of an op that has been counted, enqueued behind it on the caller's stream and within the call: so
+ * whatever the application orders behind the collective comes behind it too. A gather leaves what it sent as it was,
+ * also in place. True if there is one.
  */
 static bool take_fingerprint(struct rp_call *call, ncclResult_t result)
 {
-    cudaStream_t stream = (cudaStream_t)(uintptr_t)call->op.stream;
-    if (call->forked)
-        rp_comm_fingerprint_join(call->comm, stream);
-    if (call->op.position == RP_NO_POSITION || !content_settled(call, result))
+    const struct rp_op *op = &call->op;
+    uint64_t serial;
+    if (op->position == RP_NO_POSITION || !content_settled(call, result) ||
+        !rp_comm_fingerprint_take(call->comm, (cudaStream_t)(uintptr_t)op->stream, call->content, call->content_bytes,
+                                  &serial))
         return false;
-    return call->forked ||
-           rp_comm_fingerprint_take(call->comm, stream, call->content, call->content_bytes, &call->serial);
+    rp_comm_fingerprint_is(call->comm, op->position, serial);
+    return true;
 }
 
 /* After the real call: the op's position, its fingerprint, its record. */
@@ -141,10 +127,8 @@ void rp_call_report(struct rp_call *call, ncclResult_t result)
         op->flags |= RP_OP_CAPTURED;
     else if (call->comm != NULL)
         rp_lane_take(rp_comm_lane(call->comm), op);
-    if (take_fingerprint(call, result)) {
-        rp_comm_fingerprint_is(call->comm, op->position, call->serial);
+    if (take_fingerprint(call, result))
         op->flags |= RP_OP_FINGERPRINTED;
-    }
     push(op);
     rp_comm_identify();
 }

@@ -9,7 +9,6 @@
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>
-#include <stdbool.h>
 
 #include "core/op.h"
 
@@ -21,8 +20,6 @@ struct rp_call {
     /* What a fingerprint reads after the call: what a gather sent, what a reduction delivered. */
     const void *content; /* or NULL */
     uint64_t content_bytes;
-    bool forked;     /* its fingerprint runs beside it, and must be joined */
-    uint64_t serial; /* of the fingerprint */
 };
 
 /* What a hook knows of a collective or point-to-point call. `root`: root or peer, -1: none; `redop`: -1: none. */

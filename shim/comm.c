@@ -91,24 +91,6 @@ static void fingerprints_leave(struct rp_comm *comm)
     atomic_fetch_sub(&comm->fingerprinting, 1);
 }
 
-bool rp_comm_fingerprint_fork(struct rp_comm *comm, cudaStream_t stream, const void *data, uint64_t bytes,
-                              uint64_t *serial_out)
-{
-    struct rp_fingerprints *fingerprints = fingerprints_enter(comm);
-    if (fingerprints == NULL)
-        return false;
-    bool forked = rp_fingerprints_fork(fingerprints, stream, data, bytes, serial_out);
-    if (!forked)
-        fingerprints_leave(comm);
-    return forked;
-}
-
-void rp_comm_fingerprint_join(struct rp_comm *comm, cudaStream_t stream)
-{
-    rp_fingerprints_join(fingerprints_of(comm), stream);
-    fingerprints_leave(comm);
-}
-
 bool rp_comm_fingerprint_take(struct rp_comm *comm, cudaStream_t stream, const void *data, uint64_t bytes,
                               uint64_t *serial_out)
 {

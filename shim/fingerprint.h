@@ -45,29 +45,13 @@ struct rp_fingerprint_sums {
  * One-dimensional grid of any size, RP_FINGERPRINT_THREADS threads a block, no shared memory.
  */
 #define RP_FINGERPRINT_KERNEL "rp_fingerprint"
-#define RP_FINGERPRINT_THREADS 512
+#define RP_FINGERPRINT_THREADS 256
 
-/* How many blocks to start for so many bytes: 16 words a thread, so that small buffers don't pay for many blocks. */
-static inline unsigned rp_fingerprint_blocks(uint64_t bytes)
+/* Adds word `index` to the sums. */
+RP_BOTH void rp_fingerprint_word(uint64_t a, uint64_t b, uint64_t index, uint64_t salt, uint64_t *low, uint64_t *high)
 {
-    uint64_t blocks = bytes / (RP_FINGERPRINT_THREADS * 16u * 16u) + 1;
-    return blocks < 65536 ? (unsigned)blocks : 65536;
-}
-
-/* The keys of word `index`; they grow by the two factors from word to word. */
-#define RP_FINGERPRINT_FACTOR_A 0x9e3779b97f4a7c15u
-#define RP_FINGERPRINT_FACTOR_B 0xc2b2ae3d27d4eb4fu
-
-RP_BOTH void rp_fingerprint_keys(uint64_t index, uint64_t salt, uint64_t *key_a, uint64_t *key_b)
-{
-    *key_a = index * RP_FINGERPRINT_FACTOR_A + 0xd1b54a32d192ed03u;
-    *key_b = (index + salt) * RP_FINGERPRINT_FACTOR_B + 0x8bb84b93962eacc9u;
-}
-
-/* Adds the word (a, b) under its keys to the sums. */
-RP_BOTH void rp_fingerprint_word(uint64_t a, uint64_t b, uint64_t key_a, uint64_t key_b, uint64_t *low, uint64_t *high)
-{
-    uint64_t x = a ^ key_a, y = b ^ key_b;
+    uint64_t x = a ^ (index * 0x9e3779b97f4a7c15u + 0xd1b54a32d192ed03u);
+    uint64_t y = b ^ ((index + salt) * 0xc2b2ae3d27d4eb4fu + 0x8bb84b93962eacc9u);
 #ifdef __CUDA_ARCH__
     *low += x * y;
     *high += __umul64hi(x, y);
@@ -99,11 +83,10 @@ RP_BOTH void rp_fingerprint_host(const void *data, uint64_t bytes, uint64_t salt
     const unsigned char *from = (const unsigned char *)data;
     uint64_t low = 0, high = 0;
     for (uint64_t i = 0; i * 16 < bytes; i++) {
-        uint64_t word[2] = {0, 0}, key_a, key_b;
+        uint64_t word[2] = {0, 0};
         uint64_t left = bytes - i * 16;
         memcpy(word, from + i * 16, left < 16 ? left : 16);
-        rp_fingerprint_keys(i, salt, &key_a, &key_b);
-        rp_fingerprint_word(word[0], word[1], key_a, key_b, &low, &high);
+        rp_fingerprint_word(word[0], word[1], i, salt, &low, &high);
     }
     rp_fingerprint_finish(low, high, bytes, value);
 }

@@ -8,6 +8,9 @@
 #include "shim/fingerprint.h"
 #include "shim/gpu.h"
 
+/* Words that a thread has at least, so that small buffers don't pay for many blocks. */
+#define LEAST_WORDS 8u
+
 struct rp_fingerprints {
     int ordinal; /* of the device */
     struct rp_gpu_device *device;
@@ -16,8 +19,6 @@ struct rp_fingerprints {
     CUdeviceptr sums;
     CUevent zeroed; /* the sums are zero from here on */
     _Atomic bool ready;
-    CUstream beside;              /* for what runs beside the caller's stream */
-    CUevent forked, done;         /* of the caller's stream, of `beside` */
     _Atomic uint64_t next_serial; /* never given twice, also to later owners */
     struct rp_fingerprints *free; /* list of free ones */
 };
@@ -34,7 +35,10 @@ static CUresult launch(const struct rp_fingerprints *fingerprints, CUstream stre
     CUdeviceptr sums = fingerprints->sums + slot * sizeof(struct rp_fingerprint_sums);
     CUdeviceptr entry = fingerprints->entries_on_device + slot * sizeof(struct rp_fingerprint_entry);
     void *parameters[] = {&data, &bytes, &salt, &sums, &entry, &tag};
-    return rp_gpu_driver.p_cuLaunchKernel(fingerprints->device->fingerprint, rp_fingerprint_blocks(bytes), 1, 1,
+    uint64_t blocks = bytes / (RP_FINGERPRINT_THREADS * sizeof(uint64_t[2]) * LEAST_WORDS) + 1;
+    if (blocks > fingerprints->device->max_blocks)
+        blocks = fingerprints->device->max_blocks;
+    return rp_gpu_driver.p_cuLaunchKernel(fingerprints->device->fingerprint, (unsigned)blocks, 1, 1,
                                           RP_FINGERPRINT_THREADS, 1, 1, 0, stream, parameters, NULL);
 }
 
@@ -52,10 +56,6 @@ static enum rp_status fingerprints_fill(struct rp_fingerprints *fingerprints)
     CUresult result = launch(fingerprints, stream, fingerprints->sums, 0, UINT64_MAX); /* its tag, 0, is no serial's */
     if (result != CUDA_SUCCESS)
         return rp_gpu_fail(RP_UNSUPPORTED, "cuLaunchKernel(rp_fingerprint)", result);
-    RP_GPU_TRY(
-        cuStreamCreateWithPriority(&fingerprints->beside, CU_STREAM_NON_BLOCKING, fingerprints->device->priority));
-    RP_GPU_TRY(cuEventCreate(&fingerprints->forked, CU_EVENT_DISABLE_TIMING));
-    RP_GPU_TRY(cuEventCreate(&fingerprints->done, CU_EVENT_DISABLE_TIMING));
     RP_GPU_TRY(cuEventCreate(&fingerprints->zeroed, CU_EVENT_DISABLE_TIMING));
     RP_GPU_TRY(cuEventRecord(fingerprints->zeroed, stream));
     return RP_OK;
@@ -161,34 +161,6 @@ bool rp_fingerprints_take(struct rp_fingerprints *fingerprints, cudaStream_t str
     bool taken = take(fingerprints, (CUstream)stream, data, bytes, serial_out);
     rp_gpu_leave(&scope);
     return taken;
-}
-
-/* What comes on `second` waits for all that is on `first` now. False: the driver said no. */
-static bool order(CUstream first, CUevent event, CUstream second)
-{
-    return rp_gpu_driver.p_cuEventRecord(event, first) == CUDA_SUCCESS &&
-           rp_gpu_driver.p_cuStreamWaitEvent(second, event, CU_EVENT_WAIT_DEFAULT) == CUDA_SUCCESS;
-}
-
-bool rp_fingerprints_fork(struct rp_fingerprints *fingerprints, cudaStream_t stream, const void *data, uint64_t bytes,
-                          uint64_t *serial_out)
-{
-    struct rp_gpu_scope scope;
-    if (!rp_gpu_enter(&scope, fingerprints->device->context))
-        return false;
-    bool taken = order((CUstream)stream, fingerprints->forked, fingerprints->beside) &&
-                 take(fingerprints, fingerprints->beside, data, bytes, serial_out);
-    rp_gpu_leave(&scope);
-    return taken;
-}
-
-void rp_fingerprints_join(struct rp_fingerprints *fingerprints, cudaStream_t stream)
-{
-    struct rp_gpu_scope scope;
-    if (!rp_gpu_enter(&scope, fingerprints->device->context))
-        return;
-    order(fingerprints->beside, fingerprints->done, (CUstream)stream);
-    rp_gpu_leave(&scope);
 }
 
 enum rp_fingerprint_state rp_fingerprints_read(const struct rp_fingerprints *fingerprints, uint64_t serial,

@@ -38,15 +38,6 @@ void rp_fingerprints_release(struct rp_fingerprints *prints);
 bool rp_fingerprints_take(struct rp_fingerprints *prints, cudaStream_t stream, const void *data, uint64_t bytes,
                           uint64_t *serial_out);
 
-/*
- * The same beside what is enqueued on `stream` between this call and rp_fingerprints_join(), which must follow: behind
- * it the application may write to `data` again. Runs on a stream of the communicator's own. NCCL keeps the ops of one
- * communicator in order over all streams, so this adds no order that was not there.
- */
-bool rp_fingerprints_fork(struct rp_fingerprints *prints, cudaStream_t stream, const void *data, uint64_t bytes,
-                          uint64_t *serial_out);
-void rp_fingerprints_join(struct rp_fingerprints *prints, cudaStream_t stream);
-
 /* PENDING, READY with the value, or LOST: its entry belongs to a later serial by now. Never waits. */
 enum rp_fingerprint_state rp_fingerprints_read(const struct rp_fingerprints *prints, uint64_t serial,
                                                uint64_t value_out[2]);

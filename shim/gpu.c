@@ -104,10 +104,11 @@ void rp_gpu_leave(struct rp_gpu_scope *scope)
         rp_gpu_driver.p_cuCtxPopCurrent(&popped);
 }
 
-static enum rp_status device_fill(struct rp_gpu_device *device)
+static enum rp_status device_fill(struct rp_gpu_device *device, CUdevice ordinal)
 {
-    int least;
-    RP_GPU_TRY(cuCtxGetStreamPriorityRange(&least, &device->priority));
+    int processors = 0;
+    RP_GPU_TRY(cuDeviceGetAttribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, ordinal));
+    device->max_blocks = 2 * (unsigned)processors;
     RP_GPU_TRY(cuModuleLoadData(&device->module, rp_kernels_image));
     RP_GPU_TRY(cuModuleGetFunction(&device->fingerprint, device->module, RP_FINGERPRINT_KERNEL));
     RP_GPU_TRY(cuStreamCreate(&device->stream, CU_STREAM_NON_BLOCKING));
@@ -122,7 +123,7 @@ static enum rp_status device_make(int ordinal, struct rp_gpu_device *device)
     struct rp_gpu_scope scope;
     if (!rp_gpu_enter(&scope, device->context))
         return rp_gpu_fail(RP_UNSUPPORTED, "the device's primary context can't be made current", CUDA_SUCCESS);
-    enum rp_status status = device_fill(device);
+    enum rp_status status = device_fill(device, handle);
     rp_gpu_leave(&scope);
     return status;
 }

@@ -20,28 +20,27 @@
  * The driver functions we call: X(name), the header's name. cuda.h maps many to a versioned symbol by a macro, so
  * both type and symbol come out right by expansion.
  */
-#define RP_GPU_FUNCTIONS(X)        \
-    X(cuGetErrorName)              \
-    X(cuDeviceGet)                 \
-    X(cuDevicePrimaryCtxRetain)    \
-    X(cuCtxGetCurrent)             \
-    X(cuCtxPushCurrent)            \
-    X(cuCtxPopCurrent)             \
-    X(cuModuleLoadData)            \
-    X(cuModuleGetFunction)         \
-    X(cuLaunchKernel)              \
-    X(cuMemAlloc)                  \
-    X(cuMemHostRegister)           \
-    X(cuMemHostGetDevicePointer)   \
-    X(cuMemsetD8Async)             \
-    X(cuCtxGetStreamPriorityRange) \
-    X(cuStreamCreate)              \
-    X(cuStreamCreateWithPriority)  \
-    X(cuStreamIsCapturing)         \
-    X(cuStreamWaitEvent)           \
-    X(cuEventCreate)               \
-    X(cuEventRecord)               \
-    X(cuEventQuery)                \
+#define RP_GPU_FUNCTIONS(X)      \
+    X(cuGetErrorName)            \
+    X(cuDeviceGet)               \
+    X(cuDeviceGetAttribute)      \
+    X(cuDevicePrimaryCtxRetain)  \
+    X(cuCtxGetCurrent)           \
+    X(cuCtxPushCurrent)          \
+    X(cuCtxPopCurrent)           \
+    X(cuModuleLoadData)          \
+    X(cuModuleGetFunction)       \
+    X(cuLaunchKernel)            \
+    X(cuMemAlloc)                \
+    X(cuMemHostRegister)         \
+    X(cuMemHostGetDevicePointer) \
+    X(cuMemsetD8Async)           \
+    X(cuStreamCreate)            \
+    X(cuStreamIsCapturing)       \
+    X(cuStreamWaitEvent)         \
+    X(cuEventCreate)             \
+    X(cuEventRecord)             \
+    X(cuEventQuery)              \
     X(cuThreadExchangeStreamCaptureMode)
 
 struct rp_gpu_driver {
@@ -58,8 +57,8 @@ struct rp_gpu_device {
     CUcontext context;
     CUmodule module;
     CUfunction fingerprint;
-    CUstream stream; /* our own, non-blocking: what is set up there waits for nobody */
-    int priority;    /* the highest: our kernels are short, and somebody waits for them */
+    CUstream stream;     /* our own, non-blocking: what is set up there waits for nobody */
+    unsigned max_blocks; /* that one of our kernels is started with: enough for the memory's full rate */
 };
 
 /*

@@ -4,9 +4,7 @@
  */
 #include "shim/fingerprint.h"
 
-#ifndef STAGES
-#define STAGES 4u /* words that a thread has under way; 48 KiB a block is the most that needs no opt-in */
-#endif
+#define UNROLL 4
 
 struct words {
     unsigned long long a, b;
@@ -26,39 +24,20 @@ __device__ static words load_bytes(const unsigned char *data, uint64_t bytes, ui
     return word;
 }
 
-/* Starts to copy a word into shared memory, past the first-level cache; nothing if there is no such word. */
-__device__ static void copy_start(ulonglong2 *to, const ulonglong2 *from, bool there)
-{
-    if (there)
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((unsigned)__cvta_generic_to_shared(to)), "l"(from)
-                     : "memory");
-    asm volatile("cp.async.commit_group;" ::: "memory");
-}
-
-/*
- * Whole, aligned words. Few blocks are to do much: what counts is the time on multiprocessors that the application's
- * kernels don't get, and one multiprocessor moves tens of GB/s only with some ten thousand bytes under way. Copies
- * into shared memory keep them so without registers; each thread reads only what it copied itself.
- */
 __device__ static void add_aligned(const ulonglong2 *data, uint64_t words, uint64_t salt, uint64_t *low, uint64_t *high)
 {
-    __shared__ ulonglong2 stage[STAGES][RP_FINGERPRINT_THREADS];
     uint64_t step = (uint64_t)gridDim.x * blockDim.x;
-    uint64_t first = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    uint32_t count = first < words ? (uint32_t)((words - first + step - 1) / step) : 0;
-    uint64_t key_a, key_b, step_a = step * RP_FINGERPRINT_FACTOR_A, step_b = step * RP_FINGERPRINT_FACTOR_B;
-    rp_fingerprint_keys(first, salt, &key_a, &key_b);
-    const ulonglong2 *next = data + first;
-    for (uint32_t i = 0; i < STAGES; i++, next += step)
-        copy_start(&stage[i][threadIdx.x], next, i < count);
-    for (uint32_t i = 0; i < count; i++, next += step) {
-        asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 1) : "memory");
-        ulonglong2 *slot = &stage[i % STAGES][threadIdx.x];
-        ulonglong2 word = *slot;
-        copy_start(slot, next, i + STAGES < count);
-        rp_fingerprint_word(word.x, word.y, key_a, key_b, low, high);
-        key_a += step_a;
-        key_b += step_b;
+    uint64_t i = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    for (; i + (UNROLL - 1) * step < words; i += UNROLL * step) {
+        ulonglong2 word[UNROLL]; /* all loads are under way before the first is used */
+        for (int k = 0; k < UNROLL; k++)
+            word[k] = __ldcs(&data[i + k * step]);
+        for (int k = 0; k < UNROLL; k++)
+            rp_fingerprint_word(word[k].x, word[k].y, i + k * step, salt, low, high);
+    }
+    for (; i < words; i += step) {
+        ulonglong2 word = __ldcs(&data[i]);
+        rp_fingerprint_word(word.x, word.y, i, salt, low, high);
     }
 }
 
@@ -68,9 +47,7 @@ __device__ static void add_bytes(const unsigned char *data, uint64_t bytes, uint
     uint64_t step = (uint64_t)gridDim.x * blockDim.x;
     for (uint64_t i = from + (uint64_t)blockIdx.x * blockDim.x + threadIdx.x; i < to; i += step) {
         words word = load_bytes(data, bytes, i);
-        uint64_t key_a, key_b;
-        rp_fingerprint_keys(i, salt, &key_a, &key_b);
-        rp_fingerprint_word(word.a, word.b, key_a, key_b, low, high);
+        rp_fingerprint_word(word.a, word.b, i, salt, low, high);
     }
 }
 

@@ -177,24 +177,6 @@ static void test_memory_is_handed_on(void **state)
     assert_int_equal(rp_fingerprints_read(again, after, value), RP_FINGERPRINT_READY);
 }
 
-/* Beside the stream, but after what came before the fork and before what comes after the join. */
-static void test_fork_and_join(void **state)
-{
-    (void)state;
-    uint64_t value[2], expected[2], serial;
-    rp_fingerprint_host(host, LARGEST, 0, expected);
-    for (int i = 0; i < 20; i++) {
-        ok(cudaMemsetAsync(device, 0, LARGEST, stream));
-        ok(cudaMemcpyAsync(device, host, LARGEST, cudaMemcpyHostToDevice, stream));
-        assert_true(rp_fingerprints_fork(prints, stream, device, LARGEST, &serial));
-        rp_fingerprints_join(prints, stream);
-        ok(cudaMemsetAsync(device, 0xff, LARGEST, stream));
-        ok(cudaStreamSynchronize(stream)); /* what is joined has ended too */
-        assert_int_equal(rp_fingerprints_read(prints, serial, value), RP_FINGERPRINT_READY);
-        assert_memory_equal(value, expected, sizeof value);
-    }
-}
-
 static void test_captured_streams_are_seen(void **state)
 {
     (void)state;
@@ -219,11 +201,10 @@ static void test_no_such_device(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes_and_alignments),   cmocka_unit_test(test_every_bit_counts),
-        cmocka_unit_test(test_place_and_length_count), cmocka_unit_test(test_many_under_way),
-        cmocka_unit_test(test_entries_are_used_again), cmocka_unit_test(test_memory_is_handed_on),
-        cmocka_unit_test(test_fork_and_join),          cmocka_unit_test(test_captured_streams_are_seen),
-        cmocka_unit_test(test_no_such_device),
+        cmocka_unit_test(test_sizes_and_alignments),      cmocka_unit_test(test_every_bit_counts),
+        cmocka_unit_test(test_place_and_length_count),    cmocka_unit_test(test_many_under_way),
+        cmocka_unit_test(test_entries_are_used_again),    cmocka_unit_test(test_memory_is_handed_on),
+        cmocka_unit_test(test_captured_streams_are_seen), cmocka_unit_test(test_no_such_device),
     };
     return cmocka_run_group_tests(tests, group_setup, group_teardown);
 }
