@@ -125,6 +125,16 @@ static void push(uint64_t position)
     CHECK(rp_ring_push_op(ring, &op));
 }
 
+/* Until the first op is in the file of rank 0. */
+static void wait_for_op(void)
+{
+    struct stat info = {0};
+    for (int i = 0; i < 600 && info.st_size < 500; i++) {
+        usleep(50000);
+        stat("out/rank-0.rpt", &info);
+    }
+}
+
 static bool launch(uint64_t function, uint32_t grid)
 {
     union rp_record *slot = rp_ring_reserve(rp_recorder_ring(), RP_RECORD_LAUNCH);
@@ -980,8 +990,7 @@ static void removed_body(void)
     start("out");
     rp_recorder_identify(0, 1, "job");
     push(0);
-    for (int i = 0; i < 600 && access("out/rank-0.rpt", F_OK) != 0; i++)
-        usleep(50000);
+    wait_for_op();
     CHECK(unlink("out/rank-0.rpt") == 0 && unlink("out/job") == 0 && rmdir("out") == 0);
     push(1);
     rp_recorder_stop(0);
