@@ -98,7 +98,7 @@ $(BUILD)/exports.map: shim/symbols.def scripts/exports.sh $(BUILD)/config.mk
 
 $(LIBRARY): $(BUILD)/exports.map $(call object,$(CORE) $(SHIM))
 	@echo '  LINK  $@'
-	$(Q)$(CC) -shared $(LDFLAGS) -static-libgcc -Wl,-z,now,-z,relro,-z,text,-z,defs,-z,noexecstack -Wl,--exclude-libs,ALL \
+	$(Q)$(CC) -shared $(LDFLAGS) -static-libgcc -Wl,-z,now,-z,relro,-z,text,-z,defs,-z,noexecstack,-z,nodelete -Wl,--exclude-libs,ALL \
 		-Wl,--version-script=$< -Wl,-soname,$(@F) $(filter %.o,$^) $(UNWIND_LIBS) -o $@
 
 $(COMMAND): $(call object,$(CORE) $(TOOL))

@@ -34,6 +34,14 @@ static bool read_mode(const char *value, enum rp_mode *mode)
     return false;
 }
 
+enum rp_mode rp_options_mode(const char *value)
+{
+    enum rp_mode mode = RP_MODE_OFF;
+    if (value != NULL)
+        read_mode(value, &mode);
+    return mode;
+}
+
 static bool read_path(const char *value, const char **path)
 {
     if (strlen(value) >= PATH_MAX)

@@ -41,6 +41,10 @@ struct rp_options {
  */
 void rp_options_read(char *const *environment, struct rp_options *options);
 
+/* What a value of REPRISE_MODE means, NULL for unset: off if it is none. For those who come before the options are
+ * read. */
+enum rp_mode rp_options_mode(const char *value);
+
 /* The table of options, for `reprise help` (text) and README (markdown). */
 void rp_options_print(FILE *out, bool markdown);
 

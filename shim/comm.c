@@ -342,14 +342,17 @@ void rp_comm_ended(ncclComm_t handle, enum rp_trace_state how)
 
 void rp_comm_identify(void)
 {
-    if (atomic_load_explicit(&identified, memory_order_relaxed) || atomic_exchange(&identified, true))
-        return;
     struct rp_trace_comm largest = {.rank = -1};
+    if (atomic_load_explicit(&identified, memory_order_relaxed))
+        return;
     pthread_rwlock_rdlock(&comms.lock);
     for (const struct rp_comm *comm = comms.live; comm != NULL; comm = comm->hh.next)
         if (comm->about.nranks > largest.nranks)
             largest = comm->about;
     pthread_rwlock_unlock(&comms.lock);
+    /* without one there is no key that tells this job from another: a later op will do */
+    if (largest.nranks == 0 || atomic_exchange(&identified, true))
+        return;
     struct rp_job job = rp_job_read();
     char key[160];
     rp_job_key(largest.key, largest.nranks, key, sizeof key);

@@ -67,7 +67,7 @@ void rp_comm_async(ncclComm_t handle, ncclResult_t error);
 /* Its end, before the real call: COMM_FINALIZED, COMM_REVOKED keep the handle; COMM_DESTROYED, COMM_ABORTED drop it. */
 void rp_comm_ended(ncclComm_t handle, enum rp_trace_state how);
 
-/* After an op: the first one of the process says to the recorder who we are, by the largest communicator so far. */
+/* After an op: the first one with a communicator that we know says to the recorder who we are, by the largest one. */
 void rp_comm_identify(void);
 
 /* For the recorder: the fingerprint of an op. */

@@ -6,7 +6,6 @@
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -123,8 +122,7 @@ void rp_run_announce(int comm_rank)
 /* Only here, before main(): a program may push its first NVTX range before it calls anything that we hook. */
 __attribute__((constructor)) static void loaded(void)
 {
-    const char *mode = getenv("REPRISE_MODE");
-    if (mode != NULL && strcmp(mode, "record") == 0)
+    if (rp_options_mode(getenv("REPRISE_MODE")) == RP_MODE_RECORD)
         rp_site_nvtx_announce();
 }
 

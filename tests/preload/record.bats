@@ -199,6 +199,13 @@ long=(--steps 700)
     recording_to ".*/reprise-[0-9]{8}-[0-9]{6}-[0-9]+"
 }
 
+@test "a mode in capital letters records, also the names of NVTX ranges" {
+    REPRISE_MODE=Record REPRISE_TRACE=trace LD_PRELOAD="$library" "${train[@]}"
+    "$BUILD/reprise" show trace --csv --step all | awk -F, 'NR > 1 && $7 == "all-gather"' > gathers
+    [ -s gathers ]
+    awk -F, '$5 == "-" || $6 == "-" { bad = 1 } END { exit bad }' gathers
+}
+
 # Nothing is hooked then, so the rank is the one that a launcher names.
 @test "a malformed mode" {
     export WORLD_SIZE=2
