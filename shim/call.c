@@ -7,6 +7,7 @@
 #include "shim/comm.h"
 #include "shim/gpu.h"
 #include "shim/group.h"
+#include "shim/hook.h"
 #include "shim/runtime.h"
 #include "shim/site.h"
 
@@ -89,11 +90,6 @@ static void push(const struct rp_op *op)
         rp_ring_push_op(ring, op);
 }
 
-static bool succeeded(ncclResult_t result)
-{
-    return result == ncclSuccess || result == ncclInProgress;
-}
-
 /* What a reduction delivers is there only once NCCL has enqueued it: not so while it goes on in another thread. */
 static bool content_settled(const struct rp_call *call, ncclResult_t result)
 {
@@ -121,7 +117,7 @@ static bool take_fingerprint(struct rp_call *call, ncclResult_t result)
 void rp_call_report(struct rp_call *call, ncclResult_t result)
 {
     struct rp_op *op = &call->op;
-    if (!succeeded(result))
+    if (!rp_nccl_accepted(result))
         op->flags |= RP_OP_FAILED;
     if (rp_gpu_capturing((cudaStream_t)(uintptr_t)op->stream))
         op->flags |= RP_OP_CAPTURED;
@@ -142,8 +138,8 @@ void rp_call_end(struct rp_call *call, ncclResult_t result)
     }
     call->op.flags |= RP_OP_IN_GROUP;
     call->op.group = rp_thread.groups;
-    if (!succeeded(result) || !rp_group_add_call(call))
-        rp_call_report(call, succeeded(result) ? ncclInternalError : result);
+    if (!rp_nccl_accepted(result) || !rp_group_add_call(call))
+        rp_call_report(call, rp_nccl_accepted(result) ? ncclInternalError : result);
 }
 
 struct rp_op rp_op_local(enum rp_op_kind kind, uint64_t count, cudaStream_t stream)

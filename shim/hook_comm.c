@@ -8,13 +8,6 @@
 #include "shim/hook.h"
 #include "shim/runtime.h"
 
-#define MISSING ncclInvalidUsage
-
-static bool succeeded(ncclResult_t result)
-{
-    return result == ncclSuccess || result == ncclInProgress;
-}
-
 /* `real` is the caller's: where a process has two libraries, a communicator is asked about in its own. */
 static struct rp_comm_birth birth_init(const struct rp_nccl *real, ncclComm_t *comm, int nranks, int rank)
 {
@@ -43,17 +36,17 @@ static void born(struct rp_comm_birth *birth, uint64_t key, const ncclConfig_t *
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 {
     rp_real_refresh();
-    return RP_PASS(nccl, MISSING, ncclGetUniqueId, id);
+    return RP_PASS(nccl, ncclGetUniqueId, id);
 }
 
 ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank)
 {
     rp_real_refresh();
     if (!rp_hook_enter())
-        return RP_PASS(nccl, MISSING, ncclCommInitRank, comm, nranks, id, rank);
+        return RP_PASS(nccl, ncclCommInitRank, comm, nranks, id, rank);
     struct rp_comm_birth birth = birth_init(rp_nccl(RP_CALLER), comm, nranks, rank);
-    ncclResult_t result = RP_PASS(nccl, MISSING, ncclCommInitRank, comm, nranks, id, rank);
-    if (succeeded(result))
+    ncclResult_t result = RP_PASS(nccl, ncclCommInitRank, comm, nranks, id, rank);
+    if (rp_nccl_accepted(result))
         born(&birth, rp_comm_key_init(&id, 1, nranks), NULL, result);
     rp_hook_leave();
     return result;
@@ -63,10 +56,10 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId i
 {
     rp_real_refresh();
     if (!rp_hook_enter())
-        return RP_PASS(nccl, MISSING, ncclCommInitRankConfig, comm, nranks, id, rank, config);
+        return RP_PASS(nccl, ncclCommInitRankConfig, comm, nranks, id, rank, config);
     struct rp_comm_birth birth = birth_init(rp_nccl(RP_CALLER), comm, nranks, rank);
-    ncclResult_t result = RP_PASS(nccl, MISSING, ncclCommInitRankConfig, comm, nranks, id, rank, config);
-    if (succeeded(result))
+    ncclResult_t result = RP_PASS(nccl, ncclCommInitRankConfig, comm, nranks, id, rank, config);
+    if (rp_nccl_accepted(result))
         born(&birth, rp_comm_key_init(&id, 1, nranks), config, result);
     rp_hook_leave();
     return result;
@@ -78,10 +71,10 @@ ncclResult_t ncclCommInitRankScalable(ncclComm_t *comm, int nranks, int rank, in
 {
     rp_real_refresh();
     if (!rp_hook_enter())
-        return RP_PASS(nccl, MISSING, ncclCommInitRankScalable, comm, nranks, rank, id_count, ids, config);
+        return RP_PASS(nccl, ncclCommInitRankScalable, comm, nranks, rank, id_count, ids, config);
     struct rp_comm_birth birth = birth_init(rp_nccl(RP_CALLER), comm, nranks, rank);
-    ncclResult_t result = RP_PASS(nccl, MISSING, ncclCommInitRankScalable, comm, nranks, rank, id_count, ids, config);
-    if (succeeded(result))
+    ncclResult_t result = RP_PASS(nccl, ncclCommInitRankScalable, comm, nranks, rank, id_count, ids, config);
+    if (rp_nccl_accepted(result))
         born(&birth, rp_comm_key_init(ids, id_count, nranks), config, result);
     rp_hook_leave();
     return result;
@@ -93,10 +86,10 @@ ncclResult_t ncclCommInitAll(ncclComm_t *comm, int device_count, const int *devi
 {
     rp_real_refresh();
     if (!rp_hook_enter())
-        return RP_PASS(nccl, MISSING, ncclCommInitAll, comm, device_count, devices);
-    ncclResult_t result = RP_PASS(nccl, MISSING, ncclCommInitAll, comm, device_count, devices);
+        return RP_PASS(nccl, ncclCommInitAll, comm, device_count, devices);
+    ncclResult_t result = RP_PASS(nccl, ncclCommInitAll, comm, device_count, devices);
     uint64_t key = rp_comm_key_all(device_count);
-    for (int rank = 0; succeeded(result) && rank < device_count; rank++) {
+    for (int rank = 0; rp_nccl_accepted(result) && rank < device_count; rank++) {
         struct rp_comm_birth birth = birth_init(rp_nccl(RP_CALLER), &comm[rank], device_count, rank);
         born(&birth, key, NULL, result);
     }
@@ -108,11 +101,11 @@ ncclResult_t ncclCommInitAll(ncclComm_t *comm, int device_count, const int *devi
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *child, ncclConfig_t *config)
 {
     if (!rp_hook_enter())
-        return RP_PASS(nccl, MISSING, ncclCommSplit, comm, color, key, child, config);
+        return RP_PASS(nccl, ncclCommSplit, comm, color, key, child, config);
     struct rp_comm *parent = rp_comm_find(comm);
     struct rp_comm_birth birth = birth_child(rp_nccl(RP_CALLER), child, RP_COMM_SPLIT, parent);
-    ncclResult_t result = RP_PASS(nccl, MISSING, ncclCommSplit, comm, color, key, child, config);
-    if (succeeded(result))
+    ncclResult_t result = RP_PASS(nccl, ncclCommSplit, comm, color, key, child, config);
+    if (rp_nccl_accepted(result))
         born(&birth, rp_comm_key_split(parent, color), config, result);
     rp_hook_leave();
     return result;
@@ -124,11 +117,11 @@ ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int excluded_count, 
                             int flags)
 {
     if (!rp_hook_enter())
-        return RP_PASS(nccl, MISSING, ncclCommShrink, comm, excluded, excluded_count, child, config, flags);
+        return RP_PASS(nccl, ncclCommShrink, comm, excluded, excluded_count, child, config, flags);
     struct rp_comm *parent = rp_comm_find(comm);
     struct rp_comm_birth birth = birth_child(rp_nccl(RP_CALLER), child, RP_COMM_SHRINK, parent);
-    ncclResult_t result = RP_PASS(nccl, MISSING, ncclCommShrink, comm, excluded, excluded_count, child, config, flags);
-    if (succeeded(result))
+    ncclResult_t result = RP_PASS(nccl, ncclCommShrink, comm, excluded, excluded_count, child, config, flags);
+    if (rp_nccl_accepted(result))
         born(&birth, rp_comm_key_shrink(parent, excluded, excluded_count), config, result);
     rp_hook_leave();
     return result;
@@ -136,40 +129,38 @@ ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int excluded_count, 
 
 ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *buffer, size_t size, ncclWindow_t *window, int flags)
 {
-    return RP_PASS(nccl, MISSING, ncclCommWindowRegister, comm, buffer, size, window, flags);
+    return RP_PASS(nccl, ncclCommWindowRegister, comm, buffer, size, window, flags);
 }
 
 ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window)
 {
-    return RP_PASS(nccl, MISSING, ncclCommWindowDeregister, comm, window);
+    return RP_PASS(nccl, ncclCommWindowDeregister, comm, window);
 }
 #endif
 
 #if NCCL_VERSION_CODE >= 21900
 ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buffer, size_t size, void **handle)
 {
-    return RP_PASS(nccl, MISSING, ncclCommRegister, comm, buffer, size, handle);
+    return RP_PASS(nccl, ncclCommRegister, comm, buffer, size, handle);
 }
 
 ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
 {
-    return RP_PASS(nccl, MISSING, ncclCommDeregister, comm, handle);
+    return RP_PASS(nccl, ncclCommDeregister, comm, handle);
 }
 #endif
 
 /* The end is told before the real call: after it the handle may be given to a new communicator on another thread. */
-#define HOOK_END(name, parameters, arguments, how)                            \
-    ncclResult_t name parameters                                              \
-    {                                                                         \
-        if (!rp_hook_enter())                                                 \
-            return RP_PASS(nccl, MISSING, name, UNWRAP arguments);            \
-        rp_comm_ended(comm, how);                                             \
-        ncclResult_t result = RP_PASS(nccl, MISSING, name, UNWRAP arguments); \
-        rp_hook_leave();                                                      \
-        return result;                                                        \
+#define HOOK_END(name, parameters, arguments, how)                      \
+    ncclResult_t name parameters                                        \
+    {                                                                   \
+        if (!rp_hook_enter())                                           \
+            return RP_PASS(nccl, name, RP_UNWRAP arguments);            \
+        rp_comm_ended(comm, how);                                       \
+        ncclResult_t result = RP_PASS(nccl, name, RP_UNWRAP arguments); \
+        rp_hook_leave();                                                \
+        return result;                                                  \
     }
-#define UNWRAP(...) __VA_ARGS__
-
 HOOK_END(ncclCommFinalize, (ncclComm_t comm), (comm), RP_STATE_COMM_FINALIZED)
 HOOK_END(ncclCommDestroy, (ncclComm_t comm), (comm), RP_STATE_COMM_DESTROYED)
 HOOK_END(ncclCommAbort, (ncclComm_t comm), (comm), RP_STATE_COMM_ABORTED)
@@ -179,14 +170,14 @@ HOOK_END(ncclCommRevoke, (ncclComm_t comm, int flags), (comm, flags), RP_STATE_C
 
 const char *ncclGetLastError(ncclComm_t comm)
 {
-    return RP_PASS(nccl, "", ncclGetLastError, comm);
+    return RP_PASS_OR(nccl, "", ncclGetLastError, comm);
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
 {
     if (!rp_hook_enter())
-        return RP_PASS(nccl, MISSING, ncclCommGetAsyncError, comm, error);
-    ncclResult_t result = RP_PASS(nccl, MISSING, ncclCommGetAsyncError, comm, error);
+        return RP_PASS(nccl, ncclCommGetAsyncError, comm, error);
+    ncclResult_t result = RP_PASS(nccl, ncclCommGetAsyncError, comm, error);
     if (result == ncclSuccess && error != NULL)
         rp_comm_async(comm, *error);
     rp_hook_leave();

@@ -42,12 +42,12 @@ static inline void note(const void *function, dim3 grid, dim3 block, size_t shar
     rp_ring_commit(ring);
 }
 
-#define HOOK_LAUNCH(name, handle_type)                                                                          \
-    cudaError_t name(handle_type function, dim3 grid, dim3 block, void **args, size_t shared_bytes,             \
-                     cudaStream_t stream)                                                                       \
-    {                                                                                                           \
-        note(function, grid, block, shared_bytes, stream);                                                      \
-        return RP_PASS(cudart, cudaErrorNotSupported, name, function, grid, block, args, shared_bytes, stream); \
+#define HOOK_LAUNCH(name, handle_type)                                                              \
+    cudaError_t name(handle_type function, dim3 grid, dim3 block, void **args, size_t shared_bytes, \
+                     cudaStream_t stream)                                                           \
+    {                                                                                               \
+        note(function, grid, block, shared_bytes, stream);                                          \
+        return RP_PASS(cudart, name, function, grid, block, args, shared_bytes, stream);            \
     }
 
 #define HOOK_LAUNCH_EX(name)                                                                             \
@@ -55,18 +55,18 @@ static inline void note(const void *function, dim3 grid, dim3 block, size_t shar
     {                                                                                                    \
         if (config != NULL)                                                                              \
             note(function, config->gridDim, config->blockDim, config->dynamicSmemBytes, config->stream); \
-        return RP_PASS(cudart, cudaErrorNotSupported, name, config, function, args);                     \
+        return RP_PASS(cudart, name, config, function, args);                                            \
     }
 
-#define HOOK_GRAPH_LAUNCH(name)                                                           \
-    cudaError_t name(cudaGraphExec_t graph, cudaStream_t stream)                          \
-    {                                                                                     \
-        if (!rp_hook_enter())                                                             \
-            return RP_PASS(cudart, cudaErrorNotSupported, name, graph, stream);           \
-        struct rp_op op = rp_op_local(RP_OP_GRAPH_LAUNCH, 0, stream);                     \
-        cudaError_t result = RP_PASS(cudart, cudaErrorNotSupported, name, graph, stream); \
-        rp_op_local_end(&op, result == cudaSuccess);                                      \
-        return result;                                                                    \
+#define HOOK_GRAPH_LAUNCH(name)                                       \
+    cudaError_t name(cudaGraphExec_t graph, cudaStream_t stream)      \
+    {                                                                 \
+        if (!rp_hook_enter())                                         \
+            return RP_PASS(cudart, name, graph, stream);              \
+        struct rp_op op = rp_op_local(RP_OP_GRAPH_LAUNCH, 0, stream); \
+        cudaError_t result = RP_PASS(cudart, name, graph, stream);    \
+        rp_op_local_end(&op, result == cudaSuccess);                  \
+        return result;                                                \
     }
 
 /* The _ptsz names (per-thread default stream) are declared nowhere for C: their types are those of the plain ones. */
@@ -104,7 +104,7 @@ void __cudaRegisterFunction(void **image, const char *stub, char *device_stub, c
 
 cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *stub)
 {
-    cudaError_t result = RP_PASS(cudart, cudaErrorNotSupported, __cudaGetKernel, kernel, stub);
+    cudaError_t result = RP_PASS(cudart, __cudaGetKernel, kernel, stub);
     if (result == cudaSuccess && kernel != NULL && rp_active())
         rp_launch_name_alias(*kernel, stub);
     return result;

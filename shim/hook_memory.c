@@ -8,20 +8,18 @@
 #include "shim/runtime.h"
 
 /* name, parameters, arguments, kind, bytes, stream */
-#define HOOK_MEMORY(name, parameters, arguments, kind, bytes, stream)                        \
-    extern cudaError_t name parameters;                                                      \
-    cudaError_t name parameters                                                              \
-    {                                                                                        \
-        rp_real_refresh();                                                                   \
-        if (!rp_hook_enter())                                                                \
-            return RP_PASS(cudart, cudaErrorNotSupported, name, UNWRAP arguments);           \
-        struct rp_op op = rp_op_local(kind, bytes, stream);                                  \
-        cudaError_t result = RP_PASS(cudart, cudaErrorNotSupported, name, UNWRAP arguments); \
-        rp_op_local_end(&op, result == cudaSuccess);                                         \
-        return result;                                                                       \
+#define HOOK_MEMORY(name, parameters, arguments, kind, bytes, stream)    \
+    extern cudaError_t name parameters;                                  \
+    cudaError_t name parameters                                          \
+    {                                                                    \
+        rp_real_refresh();                                               \
+        if (!rp_hook_enter())                                            \
+            return RP_PASS(cudart, name, RP_UNWRAP arguments);           \
+        struct rp_op op = rp_op_local(kind, bytes, stream);              \
+        cudaError_t result = RP_PASS(cudart, name, RP_UNWRAP arguments); \
+        rp_op_local_end(&op, result == cudaSuccess);                     \
+        return result;                                                   \
     }
-#define UNWRAP(...) __VA_ARGS__
-
 HOOK_MEMORY(cudaMalloc, (void **memory, size_t size), (memory, size), RP_OP_MALLOC, size, NULL)
 HOOK_MEMORY(cudaMallocManaged, (void **memory, size_t size, unsigned flags), (memory, size, flags), RP_OP_MALLOC, size,
             NULL)

@@ -7,17 +7,15 @@
 #include "shim/hook.h"
 #include "shim/runtime.h"
 
-#define UNWRAP(...) __VA_ARGS__
-
 /* name, parameters, arguments, then the fields of struct rp_call_arguments */
 #define HOOK(name, parameters, arguments, ...)                                                                        \
     ncclResult_t name parameters                                                                                      \
     {                                                                                                                 \
         if (!rp_hook_enter())                                                                                         \
-            return RP_PASS(nccl, ncclInvalidUsage, name, UNWRAP arguments);                                           \
+            return RP_PASS(nccl, name, RP_UNWRAP arguments);                                                          \
         struct rp_call call = rp_call_begin(&(struct rp_call_arguments){__VA_ARGS__, .dtype = datatype, .comm = comm, \
                                                                         .stream = stream, .caller = RP_CALLER});      \
-        ncclResult_t result = RP_PASS(nccl, ncclInvalidUsage, name, UNWRAP arguments);                                \
+        ncclResult_t result = RP_PASS(nccl, name, RP_UNWRAP arguments);                                               \
         rp_call_end(&call, result);                                                                                   \
         rp_hook_leave();                                                                                              \
         return result;                                                                                                \
@@ -89,8 +87,8 @@ ncclResult_t ncclGroupStart(void)
 {
     rp_real_refresh();
     if (!rp_hook_enter())
-        return RP_PASS(nccl, ncclInvalidUsage, ncclGroupStart);
-    ncclResult_t result = RP_PASS(nccl, ncclInvalidUsage, ncclGroupStart);
+        return RP_PASS(nccl, ncclGroupStart);
+    ncclResult_t result = RP_PASS(nccl, ncclGroupStart);
     rp_group_start(result);
     rp_hook_leave();
     return result;
@@ -99,8 +97,8 @@ ncclResult_t ncclGroupStart(void)
 ncclResult_t ncclGroupEnd(void)
 {
     if (!rp_hook_enter())
-        return RP_PASS(nccl, ncclInvalidUsage, ncclGroupEnd);
-    ncclResult_t result = RP_PASS(nccl, ncclInvalidUsage, ncclGroupEnd);
+        return RP_PASS(nccl, ncclGroupEnd);
+    ncclResult_t result = RP_PASS(nccl, ncclGroupEnd);
     rp_group_end(result);
     rp_hook_leave();
     return result;
@@ -110,8 +108,8 @@ ncclResult_t ncclGroupEnd(void)
 ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *info)
 {
     if (!rp_hook_enter())
-        return RP_PASS(nccl, ncclInvalidUsage, ncclGroupSimulateEnd, info);
-    ncclResult_t result = RP_PASS(nccl, ncclInvalidUsage, ncclGroupSimulateEnd, info);
+        return RP_PASS(nccl, ncclGroupSimulateEnd, info);
+    ncclResult_t result = RP_PASS(nccl, ncclGroupSimulateEnd, info);
     rp_group_simulate_end(result);
     rp_hook_leave();
     return result;

@@ -32,7 +32,7 @@ struct row {
 
 #define ROW_DROP(table, name)
 #define ROW_KEEP(table, name) {offsetof(struct table, name), #name},
-#define RP_SYMBOL(library, name, prototype, need, since) ROW_##library(name)
+#define RP_SYMBOL(library, name, prototype, since) ROW_##library(name)
 
 static const struct row cudart_rows[] = {
 #define ROW_CUDART(name) ROW_KEEP(rp_cudart, name)

@@ -30,7 +30,7 @@ ncclResult_t ncclGroupEnd(void);
 
 #define RP_FIELD_DROP(name, prototype)
 #define RP_FIELD_KEEP(name, prototype) __typeof__(prototype) *name;
-#define RP_SYMBOL(library, name, prototype, need, since) RP_FIELD_##library(name, prototype)
+#define RP_SYMBOL(library, name, prototype, since) RP_FIELD_##library(name, prototype)
 
 struct rp_cudart {
 #define RP_FIELD_CUDART RP_FIELD_KEEP
