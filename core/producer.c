@@ -21,7 +21,7 @@ static enum rp_status make(struct rp_producers *producers, struct rp_producer **
     struct rp_producer *producer = calloc(1, sizeof *producer);
     if (producer == NULL)
         return RP_NO_MEMORY;
-    enum rp_status status = rp_ring_create(RING_LOG2, producers->count, &producer->ring);
+    enum rp_status status = rp_ring_create(RING_LOG2, &producer->ring);
     if (status != RP_OK) {
         free(producer);
         return status;

@@ -14,7 +14,7 @@ static size_t ring_bytes(uint64_t slots)
     return sizeof(struct rp_ring) + slots * sizeof(union rp_record);
 }
 
-enum rp_status rp_ring_create(unsigned slots_log2, uint32_t thread, struct rp_ring **ring_out)
+enum rp_status rp_ring_create(unsigned slots_log2, struct rp_ring **ring_out)
 {
     if (slots_log2 < RING_LOG2_MIN || slots_log2 > RING_LOG2_MAX)
         return RP_INVALID;
@@ -24,7 +24,6 @@ enum rp_status rp_ring_create(unsigned slots_log2, uint32_t thread, struct rp_ri
         return RP_NO_MEMORY;
     ring->mask = slots - 1;
     ring->kept = slots / RING_KEPT_SHARE;
-    ring->thread = thread;
     *ring_out = ring;
     return RP_OK;
 }

@@ -48,7 +48,6 @@ struct rp_ring {
     _Atomic uint64_t lost_ops;
     uint64_t mask; /* slots - 1; constant */
     uint64_t kept; /* slots that only ops may use; constant */
-    uint32_t thread;
     /* the consumer's line */
     _Alignas(64) _Atomic uint64_t tail; /* next record to read; released to the producer's acquire */
     _Alignas(64) union rp_record slots[];
@@ -58,7 +57,7 @@ struct rp_ring {
  * 2^slots_log2 records. Memory is mapped, zeroed, and touched on use; it stays: the application's threads may hold the
  * ring until the process ends. RP_NO_MEMORY.
  */
-enum rp_status rp_ring_create(unsigned slots_log2, uint32_t thread, struct rp_ring **ring_out);
+enum rp_status rp_ring_create(unsigned slots_log2, struct rp_ring **ring_out);
 
 /* Producer: the slot for the next record, or NULL (counted as a loss of that type). Fill it, then rp_ring_commit(). */
 static inline union rp_record *rp_ring_reserve(struct rp_ring *ring, enum rp_record_type type)

@@ -126,7 +126,7 @@ struct rp_trace_op {
     bool lossy; /* launches of this stretch were lost: count and digest are not whole */
 };
 
-struct rp_trace_event { /* a state change */
+struct rp_trace_change { /* a state change */
     enum rp_trace_state state;
     uint32_t comm;
     uint64_t ticks;
@@ -139,7 +139,7 @@ struct rp_trace {
     size_t op_count;
     struct rp_trace_comm *comms; /* sorted by number */
     size_t comm_count;
-    struct rp_trace_event *states;
+    struct rp_trace_change *states;
     size_t state_count;
     struct rp_modules *modules;
     uint64_t lost_launches, lost_ops, lost_fingerprints;

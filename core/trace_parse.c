@@ -167,14 +167,14 @@ static enum rp_status take_state(struct rp_trace_parse *parse, const struct rp_f
     char *copy = strdup(text);
     if (copy == NULL)
         return RP_NO_MEMORY;
-    struct rp_trace_event *states = grow(trace->states, trace->state_count, &parse->states_room, sizeof *states);
+    struct rp_trace_change *states = grow(trace->states, trace->state_count, &parse->states_room, sizeof *states);
     if (states == NULL) {
         free(copy);
         return RP_NO_MEMORY;
     }
     trace->states = states;
     states[trace->state_count++] =
-        (struct rp_trace_event){(enum rp_trace_state)from->state, from->comm, from->ticks, copy};
+        (struct rp_trace_change){(enum rp_trace_state)from->state, from->comm, from->ticks, copy};
     return RP_OK;
 }
 

@@ -13,8 +13,7 @@
 static struct rp_ring *ring_make(void)
 {
     struct rp_ring *ring = NULL;
-    assert_int_equal(rp_ring_create(SLOTS_LOG2, 7, &ring), RP_OK);
-    assert_int_equal(ring->thread, 7);
+    assert_int_equal(rp_ring_create(SLOTS_LOG2, &ring), RP_OK);
     assert_int_equal(ring->mask, SLOTS - 1);
     assert_int_equal((uintptr_t)ring->slots % 64, 0);
     return ring;
@@ -34,9 +33,9 @@ static void sizes_out_of_range_are_refused(void **state)
 {
     (void)state;
     struct rp_ring *ring = NULL;
-    assert_int_equal(rp_ring_create(0, 0, &ring), RP_INVALID);
-    assert_int_equal(rp_ring_create(2, 0, &ring), RP_INVALID);
-    assert_int_equal(rp_ring_create(40, 0, &ring), RP_INVALID);
+    assert_int_equal(rp_ring_create(0, &ring), RP_INVALID);
+    assert_int_equal(rp_ring_create(2, &ring), RP_INVALID);
+    assert_int_equal(rp_ring_create(40, &ring), RP_INVALID);
     assert_null(ring);
 }
 

@@ -101,7 +101,7 @@ static void one_ring(unsigned slots_log2)
 {
     pthread_t producer, consumer;
     struct pair pair = {0};
-    CHECK(rp_ring_create(slots_log2, 0, &pair.ring) == RP_OK);
+    CHECK(rp_ring_create(slots_log2, &pair.ring) == RP_OK);
     CHECK(pthread_create(&consumer, NULL, consume, &pair) == 0);
     CHECK(pthread_create(&producer, NULL, produce, &pair) == 0);
     CHECK(pthread_join(producer, NULL) == 0 && pthread_join(consumer, NULL) == 0);
