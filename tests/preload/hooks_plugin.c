@@ -32,6 +32,16 @@ int plugin_nccl(void)
     return ncclCommDestroy(comm) == ncclSuccess ? id.internal[0] : -3;
 }
 
+int plugin_group_start(void)
+{
+    return (int)ncclGroupStart();
+}
+
+int plugin_group_end(void)
+{
+    return (int)ncclGroupEnd();
+}
+
 void *plugin_vendor(void)
 {
     return (void *)ncclCommCount; /* not interposed */

@@ -6,6 +6,10 @@
 int plugin_cuda(void);
 int plugin_nccl(void);
 
+/* What the NCCL answers to the calling thread, as a ncclResult_t. */
+int plugin_group_start(void);
+int plugin_group_end(void);
+
 /* An address in the plugin's NCCL. */
 void *plugin_vendor(void);
 

@@ -5,6 +5,7 @@
  */
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -19,11 +20,11 @@
 
 struct plugin {
     void *handle;
-    __typeof__(plugin_cuda) *cuda, *nccl;
+    __typeof__(plugin_cuda) *cuda, *nccl, *group_start, *group_end;
     __typeof__(plugin_vendor) *vendor;
 };
 
-static bool failed;
+static atomic_bool failed;
 
 static void find(struct plugin *plugin, const char *name, void *function_out)
 {
@@ -44,6 +45,8 @@ static struct plugin load(const char *file)
     }
     find(&plugin, "plugin_cuda", &plugin.cuda);
     find(&plugin, "plugin_nccl", &plugin.nccl);
+    find(&plugin, "plugin_group_start", &plugin.group_start);
+    find(&plugin, "plugin_group_end", &plugin.group_end);
     find(&plugin, "plugin_vendor", &plugin.vendor);
     return plugin;
 }
@@ -54,6 +57,30 @@ static void check(const struct plugin *plugin, int mark, const char *when)
     if (cuda == mark && nccl == mark)
         return;
     printf("%s: plugin %d reaches CUDA %d and NCCL %d\n", when, mark, cuda, nccl);
+    failed = true;
+}
+
+static void *end_group(void *argument)
+{
+    const struct plugin *plugin = argument;
+    if (plugin->group_end() == 0) {
+        printf("groups: a thread ends that of another\n");
+        failed = true;
+    }
+    return NULL;
+}
+
+/* A group is its thread's own, as in NCCL: use_often() has several threads in groups of one library at once. */
+static void check_group(struct plugin *plugin)
+{
+    pthread_t thread;
+    int started = plugin->group_start();
+    pthread_create(&thread, NULL, end_group, plugin);
+    pthread_join(thread, NULL);
+    int ended = plugin->group_end();
+    if (started == 0 && ended == 0)
+        return;
+    printf("groups: start answers %d, end %d\n", started, ended);
     failed = true;
 }
 
@@ -95,6 +122,8 @@ int main(int argc, char **argv)
         check(&plugins[0], 1, "reloaded");
         check(&plugins[1], 2, "reloaded");
     }
+    for (int k = 0; k < 2; k++)
+        check_group(&plugins[k]);
     for (int i = 0; i < 4; i++)
         pthread_create(&threads[i], NULL, use_often, plugins);
     for (int i = 0; i < 4; i++)

@@ -39,7 +39,7 @@ static ncclResult_t check(ncclComm_t comm, const char *function)
     return ncclInternalError;
 }
 
-static int depth;
+static _Thread_local int depth; /* of the group: each thread has its own, as in NCCL */
 
 ncclResult_t ncclGroupStart(void)
 {
