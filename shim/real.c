@@ -288,6 +288,10 @@ static const void *find(struct kind *kind, void *caller, bool *single_out)
         return entry->table;
     bool single = loaded(kind) == 1;
     void *anchor = find_anchor(kind, caller, single);
+    if (single && loaded(kind) != 1) { /* another was loaded meanwhile: whose the anchor is, only the caller tells */
+        single = false;
+        anchor = find_anchor(kind, caller, single);
+    }
     const void *table = anchor != NULL ? provider_table(kind, anchor, single) : NULL;
     *single_out = single && table != NULL;
     if (table != NULL && !single && slot != NULL)
@@ -333,16 +337,24 @@ static int read_counters(struct dl_phdr_info *info, size_t size, void *data)
 }
 
 /* Said to have been seen only when done: another thread that sees the same meanwhile does the same. */
+/* A thread that was held up must not bring an old count back. */
+static void move_on(_Atomic unsigned long long *seen, unsigned long long now)
+{
+    unsigned long long before = atomic_load(seen);
+    while (before < now && !atomic_compare_exchange_weak(seen, &before, now)) {
+    }
+}
+
 void rp_real_refresh(void)
 {
     struct counters now = {0};
     dl_iterate_phdr(read_counters, &now);
-    if (atomic_load(&adds_seen) == now.adds)
+    if (atomic_load(&adds_seen) >= now.adds)
         return;
-    atomic_store(&subs_seen, now.subs);
+    move_on(&subs_seen, now.subs);
     if (loaded(&cudart) > 1)
         atomic_store(&rp_cudart_only, NULL);
     if (loaded(&nccl) > 1)
         atomic_store(&rp_nccl_only, NULL);
-    atomic_store(&adds_seen, now.adds);
+    move_on(&adds_seen, now.adds);
 }

@@ -1,6 +1,10 @@
 /*
  * A CUDA runtime and an NCCL in small, built twice: MARK says which it is. Each knows its own communicators only.
  */
+#ifndef MARK
+#define MARK 1
+#endif
+
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 #include <stdio.h>
