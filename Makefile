@@ -31,7 +31,8 @@ endif
 VENDOR := $(addprefix -isystem ,$(CUDA_INCLUDE) $(NCCL_INCLUDE))
 
 object = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
-CORE := $(wildcard core/*.c config/*.c)
+# core/tool is not of the library: it prints.
+CORE := $(wildcard config/*.c core/*.c $(foreach f,trace record steps compare order,core/$(f)/*.c))
 TOOL := $(wildcard core/tool/*.c)
 SHIM := $(wildcard shim/*.c)
 LIBRARY := $(BUILD)/libreprise.so

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "core/clock.h"
-#include "core/recorder.h"
+#include "core/record/recorder.h"
 #include "shim/comm.h"
 #include "shim/gpu.h"
 #include "shim/group.h"

@@ -11,8 +11,8 @@
 #include <stdatomic.h>
 
 #include "core/lane.h"
-#include "core/recorder.h"
-#include "core/trace.h"
+#include "core/record/recorder.h"
+#include "core/trace/trace.h"
 #include "shim/fingerprints.h"
 
 struct rp_comm;

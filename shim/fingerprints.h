@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/recorder.h"
+#include "core/record/recorder.h"
 #include "core/status.h"
 
 /*

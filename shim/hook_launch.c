@@ -4,7 +4,7 @@
  * Called by every thread of the application; on the hot path of a training step.
  */
 #include "core/clock.h"
-#include "core/recorder.h"
+#include "core/record/recorder.h"
 #include "shim/call.h"
 #include "shim/hook.h"
 #include "shim/launch_names.h"

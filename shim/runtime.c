@@ -11,7 +11,7 @@
 
 #include "config/options.h"
 #include "core/log.h"
-#include "core/recorder.h"
+#include "core/record/recorder.h"
 #include "shim/comm.h"
 #include "shim/fingerprints.h"
 #include "shim/gpu.h"

@@ -2,7 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "core/diff.h"
+#include "core/compare/diff.h"
 #include "core/tool/diff_report.h"
 #include "core/tool/tool.h"
 

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "core/pair.h"
+#include "core/compare/pair.h"
 #include "core/tool/rows.h"
 #include "core/tool/summary.h"
 #include "core/tool/timeline.h"

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "core/diff.h"
+#include "core/compare/diff.h"
 
 struct rp_diff_paths {
     const char *left, *right;

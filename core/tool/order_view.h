@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "core/trace.h"
+#include "core/trace/trace.h"
 
 /*
  * Prints the events of ops [from, to): one paragraph per stretch of one phase, its modules in order. Ops without

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "core/tool/timeline.h"
-#include "core/trace.h"
+#include "core/trace/trace.h"
 
 /* Widths of the columns of text, grown by rp_rows_measure(). Zero-initialised. */
 struct rp_rows {

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "core/tool/timeline.h"
-#include "core/trace.h"
+#include "core/trace/trace.h"
 
 /* A line about the run and a table of its ranks. */
 void rp_summary_run(FILE *out, const char *path, const struct rp_trace_run *run);

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "core/fresh.h"
+#include "core/steps/fresh.h"
 
 #define FRESH_WINDOW_MAX ((size_t)1 << 16) /* ops; far above two cycles of anything known */
 

@@ -5,8 +5,8 @@
 #ifndef RP_TOOL_TIMELINE_H
 #define RP_TOOL_TIMELINE_H
 
-#include "core/steps.h"
-#include "core/trace.h"
+#include "core/steps/steps.h"
+#include "core/trace/trace.h"
 
 struct rp_timeline {
     struct rp_step *steps; /* `first` is an index in trace->ops; the first step begins at 0 */

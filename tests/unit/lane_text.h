@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/cycle.h"
+#include "core/steps/cycle.h"
 
 /* A microbatch of FSDP2 with four equal layers, as in tests/data/fsdp2-calls.tsv: the first of a step, and another. */
 #define FIRST "RAAAA raa1a1a110 "

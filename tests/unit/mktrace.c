@@ -21,7 +21,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "core/trace.h"
+#include "core/trace/trace.h"
 #include "tests/unit/trace_file.h"
 
 /* X(name, default) */

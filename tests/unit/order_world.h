@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "core/order.h"
+#include "core/order/order.h"
 
 #define EVENT(number, name)                          \
     {                                                \

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/align.h"
+#include "core/compare/align.h"
 
 /* Aligns and checks that pairs are equal and grow on both sides; returns how many there are. */
 static size_t align(const uint64_t *left, size_t n, const uint64_t *right, size_t m, uint32_t *match)

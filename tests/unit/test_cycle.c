@@ -7,7 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "core/fresh.h"
+#include "core/steps/fresh.h"
 #include "lane_text.h"
 
 #define FRESHNESS RP_CYCLE_BY_FRESHNESS

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/diff.h"
-#include "core/pair.h"
+#include "core/compare/diff.h"
+#include "core/compare/pair.h"
 
 enum { STEPS = 4, LAYERS = 3, PER_STEP = 3 * LAYERS + 3, OPS = STEPS * PER_STEP, WORLD = 0, NODE = 1 };
 

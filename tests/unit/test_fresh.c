@@ -1,5 +1,5 @@
 /* Freshness of gathers, against a reference that looks through the last ops. */
-#include "core/fresh.h"
+#include "core/steps/fresh.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* Owners: ids that outlive what they name. */
-#include "core/owner.h"
+#include "core/order/owner.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* The recorder: from rings to a trace, the run's directory, and all that may go wrong on the way. */
-#include "core/recorder.h"
+#include "core/record/recorder.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,8 +24,8 @@
 
 #include "core/clock.h"
 #include "core/lane.h"
-#include "core/recorder_mail.h"
-#include "core/trace_format.h"
+#include "core/record/recorder_mail.h"
+#include "core/trace/trace_format.h"
 #include "tests/unit/scratch.h"
 
 static struct scratch scratch;

@@ -1,5 +1,5 @@
 /* The ring of one thread: order, room, losses. Two threads on it: tsan_ring.c. */
-#include "core/ring.h"
+#include "core/record/ring.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "core/fresh.h"
-#include "core/steps.h"
+#include "core/steps/fresh.h"
+#include "core/steps/steps.h"
 #include "lane_text.h"
 
 #define TEN(x) x x x x x x x x x x

@@ -1,5 +1,5 @@
 /* The trace on disk: what is put in comes out; what is cut, flipped or forged is seen. */
-#include "core/trace.h"
+#include "core/trace/trace.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,8 +19,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "core/trace_format.h"
-#include "core/trace_writer.h"
+#include "core/trace/trace_format.h"
+#include "core/trace/trace_writer.h"
 #include "tests/unit/scratch.h"
 #include "tests/unit/trace_file.h"
 

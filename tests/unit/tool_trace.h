@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/trace.h"
+#include "core/trace/trace.h"
 
 #define TOOL_TRACE_OPS 4096
 

@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-#include "core/trace_writer.h"
+#include "core/trace/trace_writer.h"
 
 /* The caller owns the writer. A failure as rp_trace_spool_attach() has it, with errno. */
 static inline enum rp_status trace_file_create(const char *directory, const struct rp_trace_identity *identity,

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "core/clock.h"
-#include "core/recorder.h"
-#include "core/ring.h"
+#include "core/record/recorder.h"
+#include "core/record/ring.h"
 #include "tests/unit/scratch.h"
 
 #define CHECK(condition)                                                    \

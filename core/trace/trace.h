@@ -1,0 +1,177 @@
+/*
+ * Traces on disk: one directory a run, one file a rank (`rank-<N>.rpt`), and the file `job` that says whose it is.
+ * The format is drawn in core/trace/README.md; this is the interface to it. Contents: names, sizes, times and hashes;
+ * never weights, never a pointer but stream handles.
+ *
+ * Crash-safe: a file is a header and a sequence of blocks, each with its length and hash, appended whole. A reader
+ * takes every whole block and says that the rest is missing.
+ *
+ * Threads: a writer or a trace belongs to one thread at a time.
+ */
+#ifndef RP_TRACE_H
+#define RP_TRACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/event.h"
+#include "core/op.h"
+#include "core/status.h"
+
+#define RP_TRACE_VERSION 1u
+
+/* How a communicator came to be. X(enumerator, name) */
+#define RP_COMM_ORIGINS(X) \
+    X(INIT, "init")        \
+    X(SPLIT, "split")      \
+    X(SHRINK, "shrink")
+
+enum rp_comm_origin {
+#define X(name, text) RP_COMM_##name,
+    RP_COMM_ORIGINS(X)
+#undef X
+};
+
+/* State changes that a trace keeps. X(enumerator, name) */
+#define RP_TRACE_STATES(X)                                       \
+    X(COMM_READY, "communicator ready")                          \
+    X(COMM_FINALIZED, "communicator finalized")                  \
+    X(COMM_DESTROYED, "communicator destroyed")                  \
+    X(COMM_ABORTED, "communicator aborted")                      \
+    X(COMM_REVOKED, "communicator revoked")                      \
+    X(COMM_ERROR, "communicator reported an error")              \
+    X(FINGERPRINTS_OFF, "no fingerprints for this communicator") \
+    X(FORKED, "process forked")                                  \
+    X(THREADS_LEFT_OUT, "threads whose calls are not recorded")
+
+enum rp_trace_state {
+#define X(name, text) RP_STATE_##name,
+    RP_TRACE_STATES(X)
+#undef X
+        RP_STATE_COUNT
+};
+
+struct rp_trace_identity {
+    int32_t rank;   /* of the run; also the number in the file name */
+    int32_t nranks; /* of the run; 0: not known */
+    uint64_t pid;
+    uint64_t start_wall_ns;
+    uint64_t start_ticks;
+    uint64_t ticks_per_second; /* estimate; the reader prefers what CLOCK records say */
+    char host[64];
+    char program[256]; /* command name, for people */
+};
+
+#define RP_COMM_NAME_MAX 64
+struct rp_trace_comm {
+    uint32_t number; /* as in rp_op.comm; counts up from 0 in order of creation */
+    int32_t nranks;
+    int32_t rank;    /* this process's rank in it */
+    uint32_t parent; /* number, or RP_NO_COMM */
+    uint64_t key;    /* hash of what its ranks share at creation (unique id, or parent key and color) */
+    uint64_t made;   /* ticks */
+    enum rp_comm_origin origin;
+    char name[RP_COMM_NAME_MAX]; /* the application's own, or "" */
+};
+
+/* ---------------------------------------------------------------- writing */
+
+/* Made by rp_trace_spool_create() (trace_writer.h), before it is known where its file goes. */
+struct rp_trace_writer;
+
+/*
+ * Each adds one record to the block in memory (written by flush, or when the block is full). After a failed write
+ * the writer is broken: every later call returns RP_IO and does nothing.
+ */
+enum rp_status rp_trace_put_comm(struct rp_trace_writer *writer, const struct rp_trace_comm *comm);
+enum rp_status rp_trace_put_module(struct rp_trace_writer *writer, uint32_t module, const char *name);
+enum rp_status rp_trace_put_op(struct rp_trace_writer *writer, uint32_t thread, const struct rp_op *op);
+enum rp_status rp_trace_put_launches(struct rp_trace_writer *writer, uint32_t thread, uint64_t after_begin,
+                                     uint64_t count, uint64_t digest);
+enum rp_status rp_trace_put_fingerprint(struct rp_trace_writer *writer, uint32_t comm, uint64_t position,
+                                        const uint64_t value[2]);
+enum rp_status rp_trace_put_kernel(struct rp_trace_writer *writer, uint64_t name_hash, const char *name);
+enum rp_status rp_trace_put_state(struct rp_trace_writer *writer, enum rp_trace_state state, uint32_t comm,
+                                  uint64_t ticks, const char *text);
+enum rp_status rp_trace_put_loss(struct rp_trace_writer *writer, uint32_t thread, uint64_t launches, uint64_t ops,
+                                 uint64_t fingerprints);
+enum rp_status rp_trace_put_clock(struct rp_trace_writer *writer, uint64_t ticks, uint64_t wall_ns);
+
+/* Writes the block in memory with one write(2): what is flushed survives a kill of the process. */
+enum rp_status rp_trace_flush(struct rp_trace_writer *writer);
+
+/* Bytes in memory that a flush would write. */
+size_t rp_trace_pending(const struct rp_trace_writer *writer);
+
+/* Marks the file as complete (unless broken), flushes, closes, frees. NULL is allowed. */
+enum rp_status rp_trace_finish(struct rp_trace_writer *writer);
+
+/*
+ * Closes the descriptor without writing anything. Frees nothing: it is for the child of a fork, where the parent's
+ * writing thread may have left the memory in any state.
+ */
+void rp_trace_abandon(struct rp_trace_writer *writer);
+
+/* ---------------------------------------------------------------- reading */
+
+/* One op of a trace with what belongs to it. */
+struct rp_trace_op {
+    struct rp_op op;
+    uint64_t fingerprint[2]; /* valid if has_fingerprint */
+    uint64_t launch_digest;  /* of names and grids, in order */
+    uint32_t launches;       /* of the op's thread after it, before its next op that is no allocation */
+    uint16_t thread;
+    bool has_fingerprint;
+    bool lossy; /* launches of this stretch were lost: count and digest are not whole */
+};
+
+struct rp_trace_change { /* a state change */
+    enum rp_trace_state state;
+    uint32_t comm;
+    uint64_t ticks;
+    char *text;
+};
+
+struct rp_trace {
+    struct rp_trace_identity identity;
+    struct rp_trace_op *ops; /* sorted by begin: the unified order of this rank */
+    size_t op_count;
+    struct rp_trace_comm *comms; /* sorted by number */
+    size_t comm_count;
+    struct rp_trace_change *states;
+    size_t state_count;
+    struct rp_modules *modules;
+    uint64_t lost_launches, lost_ops, lost_fingerprints;
+    double ns_per_tick;
+    bool complete;          /* the writer finished; false: cut short, or still being written */
+    uint64_t dropped_bytes; /* bytes at the end that are no whole block */
+};
+
+/*
+ * Reads one rank's file. Every bound is checked. A file cut anywhere after its header is a good trace that is not
+ * complete. RP_IO, RP_CORRUPT (not a trace, or a block whose hash is wrong), RP_TRUNCATED (shorter than a header),
+ * RP_VERSION; each logged once with file, offset and cause.
+ */
+enum rp_status rp_trace_read(const char *file, struct rp_trace **trace_out);
+void rp_trace_free(struct rp_trace *trace);
+
+/* The comm of that number, or NULL. */
+const struct rp_trace_comm *rp_trace_find_comm(const struct rp_trace *trace, uint32_t number);
+
+/* Nanoseconds from the trace's start to `ticks`. */
+double rp_trace_ns(const struct rp_trace *trace, uint64_t ticks);
+
+struct rp_trace_run { /* the traces of a run */
+    struct rp_trace **ranks;
+    size_t count; /* sorted by rank */
+};
+
+/*
+ * `path`: a directory, or one rank's file. A file of a directory that is shorter than a header is logged and left out
+ * (RP_TRUNCATED: all are). RP_NOT_FOUND: no rank-*.rpt in it. Errors logged once.
+ */
+enum rp_status rp_trace_run_read(const char *path, struct rp_trace_run *run_out);
+void rp_trace_run_free(struct rp_trace_run *run);
+
+#endif

@@ -1,0 +1,204 @@
+/*
+ * Puts a trace together: modules by their file's numbers, launches and fingerprints to their ops, all in linear
+ * time through a hash table from a key of an op to its index; then the unified order.
+ */
+#include "core/trace/trace_parse.h"
+
+#include <stdlib.h>
+
+struct join_key {
+    uint64_t value;  /* begin, or position */
+    uint32_t number; /* thread, or comm */
+};
+
+/* Open addressing, at most half full. */
+struct join_table {
+    const struct rp_trace *trace;
+    struct join_key (*key_of)(const struct rp_trace_op *op);
+    uint32_t *slots; /* index + 1; 0: empty */
+    size_t mask;
+};
+
+static struct join_key launch_key(const struct rp_trace_op *op)
+{
+    return (struct join_key){op->op.begin, op->thread};
+}
+
+static struct join_key fingerprint_key(const struct rp_trace_op *op)
+{
+    return (struct join_key){op->op.position, op->op.comm};
+}
+
+/* The slot that holds the key, or the empty one where it would go. */
+static uint32_t *join_slot(const struct join_table *table, struct join_key key)
+{
+    uint64_t hash = (key.value ^ ((uint64_t)key.number << 40)) * 0x9e3779b97f4a7c15u;
+    for (size_t at = (hash ^ hash >> 32) & table->mask;; at = (at + 1) & table->mask) {
+        uint32_t *slot = &table->slots[at];
+        if (*slot == 0)
+            return slot;
+        struct join_key other = table->key_of(&table->trace->ops[*slot - 1]);
+        if (other.value == key.value && other.number == key.number)
+            return slot;
+    }
+}
+
+static enum rp_status join_make(struct join_table *table, const struct rp_trace *trace,
+                                struct join_key (*key_of)(const struct rp_trace_op *))
+{
+    size_t room = 16;
+    while (room < trace->op_count * 2)
+        room *= 2;
+    *table = (struct join_table){trace, key_of, calloc(room, sizeof *table->slots), room - 1};
+    return table->slots == NULL ? RP_NO_MEMORY : RP_OK;
+}
+
+static struct rp_trace_op *join_find(const struct join_table *table, struct rp_trace *trace, struct join_key key)
+{
+    uint32_t slot = *join_slot(table, key);
+    return slot == 0 ? NULL : &trace->ops[slot - 1];
+}
+
+/* A later record of a stretch replaces an earlier one: its count includes it. */
+static enum rp_status join_launches(struct rp_trace_parse *parse)
+{
+    struct rp_trace *trace = parse->trace;
+    struct join_table table;
+    enum rp_status status = join_make(&table, trace, launch_key);
+    if (status != RP_OK)
+        return status;
+    for (size_t i = 0; i < trace->op_count; i++)
+        *join_slot(&table, launch_key(&trace->ops[i])) = (uint32_t)i + 1;
+    for (size_t i = 0; i < parse->launches_count; i++) {
+        const struct rp_file_launches *launches = &parse->launches[i];
+        struct rp_trace_op *op = join_find(&table, trace, (struct join_key){launches->after_begin, launches->thread});
+        if (op == NULL)
+            continue; /* before the thread's first op, or after one that was lost */
+        op->launches = launches->count < UINT32_MAX ? (uint32_t)launches->count : UINT32_MAX;
+        op->launch_digest = launches->digest;
+    }
+    free(table.slots);
+    return RP_OK;
+}
+
+static enum rp_status join_fingerprints(struct rp_trace_parse *parse)
+{
+    struct rp_trace *trace = parse->trace;
+    struct join_table table;
+    enum rp_status status = join_make(&table, trace, fingerprint_key);
+    if (status != RP_OK)
+        return status;
+    for (size_t i = 0; i < trace->op_count; i++)
+        if (trace->ops[i].op.position != RP_NO_POSITION)
+            *join_slot(&table, fingerprint_key(&trace->ops[i])) = (uint32_t)i + 1;
+    for (size_t i = 0; i < parse->fingerprints_count; i++) {
+        const struct rp_file_fingerprint *from = &parse->fingerprints[i];
+        struct rp_trace_op *op = join_find(&table, trace, (struct join_key){from->position, from->comm});
+        if (op == NULL)
+            continue; /* its op was lost */
+        op->fingerprint[0] = from->value[0];
+        op->fingerprint[1] = from->value[1];
+        op->has_fingerprint = true;
+    }
+    free(table.slots);
+    return RP_OK;
+}
+
+/* ---------------------------------------------------------------- modules */
+
+static int by_file_number(const void *left, const void *right)
+{
+    const struct rp_file_number *a = left, *b = right;
+    return (a->in_file > b->in_file) - (a->in_file < b->in_file);
+}
+
+static uint32_t module_number(const struct rp_trace_parse *parse, uint32_t in_file)
+{
+    size_t guess = (size_t)in_file - 1; /* numbers count up from 1, so mostly there */
+    if (guess < parse->modules_count && parse->modules[guess].in_file == in_file)
+        return parse->modules[guess].ours;
+    if (parse->modules_count == 0)
+        return RP_MODULE_UNKNOWN;
+    const struct rp_file_number key = {.in_file = in_file}, *found;
+    found = bsearch(&key, parse->modules, parse->modules_count, sizeof key, by_file_number);
+    return found == NULL ? RP_MODULE_UNKNOWN : found->ours;
+}
+
+static void number_modules(struct rp_trace_parse *parse)
+{
+    if (parse->modules_count > 1)
+        qsort(parse->modules, parse->modules_count, sizeof *parse->modules, by_file_number);
+    for (size_t i = 0; i < parse->trace->op_count; i++)
+        parse->trace->ops[i].op.module = module_number(parse, parse->trace->ops[i].op.module);
+}
+
+/* ---------------------------------------------------------------- order */
+
+static int by_begin(const void *left, const void *right)
+{
+    const struct rp_trace_op *a = left, *b = right;
+    if (a->op.begin != b->op.begin)
+        return a->op.begin < b->op.begin ? -1 : 1;
+    return (a->thread > b->thread) - (a->thread < b->thread);
+}
+
+static void sort_ops(struct rp_trace *trace)
+{
+    for (size_t i = 1; i < trace->op_count; i++)
+        if (by_begin(&trace->ops[i - 1], &trace->ops[i]) > 0) {
+            qsort(trace->ops, trace->op_count, sizeof *trace->ops, by_begin);
+            return;
+        }
+}
+
+static int by_number(const void *left, const void *right)
+{
+    const struct rp_trace_comm *a = left, *b = right;
+    return (a->number > b->number) - (a->number < b->number);
+}
+
+/* Sorted, and one of each number. */
+static void sort_comms(struct rp_trace *trace)
+{
+    if (trace->comm_count < 2)
+        return;
+    qsort(trace->comms, trace->comm_count, sizeof *trace->comms, by_number);
+    size_t kept = 1;
+    for (size_t i = 1; i < trace->comm_count; i++)
+        if (trace->comms[i].number != trace->comms[kept - 1].number)
+            trace->comms[kept++] = trace->comms[i];
+    trace->comm_count = kept;
+}
+
+/* ---------------------------------------------------------------- clock */
+
+#define CLOCK_SPAN_NS 1000000u /* a shorter span says less than the estimate */
+
+/* From the start to the last CLOCK record; where the wall clock was set meanwhile, the writer's estimate. */
+static double ns_per_tick(const struct rp_trace_parse *parse)
+{
+    const struct rp_trace_identity *identity = &parse->trace->identity;
+    double estimate = identity->ticks_per_second == 0 ? 0 : 1e9 / (double)identity->ticks_per_second;
+    const struct rp_file_clock *clock = &parse->clock;
+    if (clock->ticks <= identity->start_ticks || clock->wall_ns < identity->start_wall_ns + CLOCK_SPAN_NS)
+        return estimate == 0 ? 1 : estimate;
+    double measured =
+        (double)(clock->wall_ns - identity->start_wall_ns) / (double)(clock->ticks - identity->start_ticks);
+    bool plausible = estimate == 0 || (measured > estimate * 0.99 && measured < estimate * 1.01);
+    return plausible ? measured : estimate;
+}
+
+enum rp_status rp_trace_parse_finish(struct rp_trace_parse *parse)
+{
+    enum rp_status status = join_launches(parse);
+    if (status == RP_OK)
+        status = join_fingerprints(parse);
+    if (status != RP_OK)
+        return status;
+    number_modules(parse);
+    sort_ops(parse->trace);
+    sort_comms(parse->trace);
+    parse->trace->ns_per_tick = ns_per_tick(parse);
+    parse->trace->complete = parse->ended;
+    return RP_OK;
+}

@@ -1,0 +1,272 @@
+/*
+ * Records of a block, each checked before it is believed: its length against the block and against its kind, the
+ * end of its text, its numbers against their range. Kinds that this version does not know are skipped by length.
+ *
+ * Values of an enum that a newer minor version may have added become "unknown": a reader must name them, never
+ * index with them.
+ */
+#include "core/trace/trace_parse.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define FIRST_ROOM 64
+
+static const char *const text_without_end = "a text has no end";
+
+/* Room for one more element; NULL when memory is out. */
+static void *grow(void *table, size_t count, size_t *room, size_t size)
+{
+    if (count < *room)
+        return table;
+    size_t more = *room == 0 ? FIRST_ROOM : *room * 2;
+    if (more > SIZE_MAX / size)
+        return NULL;
+    void *larger = realloc(table, more * size);
+    if (larger != NULL)
+        *room = more;
+    return larger;
+}
+
+/* Appends a zeroed element to a table of `parse` or its trace, and points `element` at it; returns on failure. */
+#define APPEND(table, count, room, element)                               \
+    do {                                                                  \
+        void *larger_ = grow((table), (count), &(room), sizeof *(table)); \
+        if (larger_ == NULL)                                              \
+            return RP_NO_MEMORY;                                          \
+        (table) = larger_;                                                \
+        (element) = &(table)[(count)++];                                  \
+        memset((element), 0, sizeof *(element));                          \
+    } while (0)
+
+/* The text at the end of a record, or NULL if it is not terminated inside it. */
+static const char *text_of(const struct rp_file_record *record, size_t offset)
+{
+    const char *text = (const char *)record + offset;
+    return memchr(text, '\0', record->bytes - offset) == NULL ? NULL : text;
+}
+
+static void copy_text(char *to, const char *from, size_t size)
+{
+    size_t length = strnlen(from, size - 1);
+    memcpy(to, from, length);
+    to[length] = '\0';
+}
+
+/* ---------------------------------------------------------------- one function a kind */
+
+static enum rp_status take_process(struct rp_trace_parse *parse, const struct rp_file_record *record,
+                                   const char **cause_out)
+{
+    const struct rp_file_process *process = (const void *)record;
+    struct rp_trace_identity *identity = &parse->trace->identity;
+    (void)cause_out;
+    identity->ticks_per_second = process->ticks_per_second;
+    copy_text(identity->host, process->host, sizeof identity->host);
+    copy_text(identity->program, process->program, sizeof identity->program);
+    return RP_OK;
+}
+
+static enum rp_status take_comm(struct rp_trace_parse *parse, const struct rp_file_record *record,
+                                const char **cause_out)
+{
+    const struct rp_file_comm *from = (const void *)record;
+    struct rp_trace *trace = parse->trace;
+    struct rp_trace_comm *comm;
+    (void)cause_out;
+    APPEND(trace->comms, trace->comm_count, parse->comms_room, comm);
+    comm->number = from->number;
+    comm->nranks = from->nranks;
+    comm->rank = from->rank;
+    comm->parent = from->parent;
+    comm->key = from->key;
+    comm->made = from->made;
+    comm->origin = from->origin <= RP_COMM_SHRINK ? (enum rp_comm_origin)from->origin : RP_COMM_INIT;
+    copy_text(comm->name, from->name, sizeof comm->name);
+    return RP_OK;
+}
+
+static enum rp_status take_module(struct rp_trace_parse *parse, const struct rp_file_record *record,
+                                  const char **cause_out)
+{
+    const struct rp_file_module *from = (const void *)record;
+    const char *name = text_of(record, offsetof(struct rp_file_module, name));
+    if (name == NULL) {
+        *cause_out = text_without_end;
+        return RP_CORRUPT;
+    }
+    struct rp_file_number *module;
+    APPEND(parse->modules, parse->modules_count, parse->modules_room, module);
+    module->in_file = from->number;
+    module->ours = rp_module_intern(parse->trace->modules, name, strlen(name));
+    return RP_OK;
+}
+
+static enum rp_status take_op(struct rp_trace_parse *parse, const struct rp_file_record *record, const char **cause_out)
+{
+    const struct rp_file_op *from = (const void *)record;
+    struct rp_trace *trace = parse->trace;
+    if (from->thread > RP_THREAD_MAX || trace->op_count >= UINT32_MAX - 1) {
+        *cause_out = "a thread number or the number of ops is out of range";
+        return RP_CORRUPT;
+    }
+    struct rp_trace_op *op;
+    APPEND(trace->ops, trace->op_count, parse->ops_room, op);
+    op->op = from->op;
+    op->thread = (uint16_t)from->thread;
+    op->op.kind = op->op.kind < RP_OP_KIND_COUNT ? op->op.kind : RP_OP_NONE;
+    op->op.dtype = op->op.dtype < RP_DTYPE_COUNT ? op->op.dtype : RP_DTYPE_UNKNOWN;
+    op->op.redop = op->op.redop < RP_REDOP_COUNT ? op->op.redop : RP_REDOP_NONE;
+    op->op.phase = op->op.phase < RP_PHASE_COUNT ? op->op.phase : RP_PHASE_UNKNOWN;
+    parse->last_op[op->thread] = (uint32_t)trace->op_count;
+    return RP_OK;
+}
+
+static enum rp_status take_launches(struct rp_trace_parse *parse, const struct rp_file_record *record,
+                                    const char **cause_out)
+{
+    struct rp_file_launches *launches;
+    (void)cause_out;
+    APPEND(parse->launches, parse->launches_count, parse->launches_room, launches);
+    memcpy(launches, record, sizeof *launches);
+    return RP_OK;
+}
+
+static enum rp_status take_fingerprint(struct rp_trace_parse *parse, const struct rp_file_record *record,
+                                       const char **cause_out)
+{
+    struct rp_file_fingerprint *fingerprint;
+    (void)cause_out;
+    APPEND(parse->fingerprints, parse->fingerprints_count, parse->fingerprints_room, fingerprint);
+    memcpy(fingerprint, record, sizeof *fingerprint);
+    return RP_OK;
+}
+
+static enum rp_status take_kernel(struct rp_trace_parse *parse, const struct rp_file_record *record,
+                                  const char **cause_out)
+{
+    (void)parse;
+    if (text_of(record, offsetof(struct rp_file_kernel, name)) != NULL)
+        return RP_OK;
+    *cause_out = text_without_end;
+    return RP_CORRUPT;
+}
+
+static enum rp_status take_state(struct rp_trace_parse *parse, const struct rp_file_record *record,
+                                 const char **cause_out)
+{
+    const struct rp_file_state *from = (const void *)record;
+    struct rp_trace *trace = parse->trace;
+    const char *text = text_of(record, offsetof(struct rp_file_state, text));
+    if (text == NULL) {
+        *cause_out = text_without_end;
+        return RP_CORRUPT;
+    }
+    if (from->state >= RP_STATE_COUNT)
+        return RP_OK; /* one that a newer minor version added */
+    char *copy = strdup(text);
+    if (copy == NULL)
+        return RP_NO_MEMORY;
+    struct rp_trace_change *states = grow(trace->states, trace->state_count, &parse->states_room, sizeof *states);
+    if (states == NULL) {
+        free(copy);
+        return RP_NO_MEMORY;
+    }
+    trace->states = states;
+    states[trace->state_count++] =
+        (struct rp_trace_change){(enum rp_trace_state)from->state, from->comm, from->ticks, copy};
+    return RP_OK;
+}
+
+static enum rp_status take_loss(struct rp_trace_parse *parse, const struct rp_file_record *record,
+                                const char **cause_out)
+{
+    const struct rp_file_loss *loss = (const void *)record;
+    struct rp_trace *trace = parse->trace;
+    (void)cause_out;
+    trace->lost_launches += loss->launches;
+    trace->lost_ops += loss->ops;
+    trace->lost_fingerprints += loss->fingerprints;
+    uint32_t last = loss->thread <= RP_THREAD_MAX ? parse->last_op[loss->thread] : 0;
+    if (last != 0)
+        trace->ops[last - 1].lossy = true;
+    return RP_OK;
+}
+
+static enum rp_status take_clock(struct rp_trace_parse *parse, const struct rp_file_record *record,
+                                 const char **cause_out)
+{
+    (void)cause_out;
+    memcpy(&parse->clock, record, sizeof parse->clock);
+    return RP_OK;
+}
+
+static enum rp_status take_end(struct rp_trace_parse *parse, const struct rp_file_record *record,
+                               const char **cause_out)
+{
+    (void)record;
+    (void)cause_out;
+    parse->ended = true;
+    return RP_OK;
+}
+
+/* ---------------------------------------------------------------- blocks */
+
+static const struct {
+    size_t bytes; /* the least that a record of the kind has */
+    enum rp_status (*take)(struct rp_trace_parse *, const struct rp_file_record *, const char **);
+} kinds[] = {
+    [RP_FILE_PROCESS] = {sizeof(struct rp_file_process), take_process},
+    [RP_FILE_COMM] = {sizeof(struct rp_file_comm), take_comm},
+    [RP_FILE_MODULE] = {sizeof(struct rp_file_module), take_module},
+    [RP_FILE_OP] = {sizeof(struct rp_file_op), take_op},
+    [RP_FILE_LAUNCHES] = {sizeof(struct rp_file_launches), take_launches},
+    [RP_FILE_FINGERPRINT] = {sizeof(struct rp_file_fingerprint), take_fingerprint},
+    [RP_FILE_KERNEL] = {sizeof(struct rp_file_kernel), take_kernel},
+    [RP_FILE_STATE] = {sizeof(struct rp_file_state), take_state},
+    [RP_FILE_LOSS] = {sizeof(struct rp_file_loss), take_loss},
+    [RP_FILE_CLOCK] = {sizeof(struct rp_file_clock), take_clock},
+    [RP_FILE_END] = {sizeof(struct rp_file_record), take_end},
+};
+
+static enum rp_status take_record(struct rp_trace_parse *parse, const struct rp_file_record *record,
+                                  const char **cause_out)
+{
+    if (record->type >= sizeof kinds / sizeof kinds[0] || kinds[record->type].take == NULL)
+        return RP_OK; /* a kind that a newer minor version added */
+    if (record->bytes >= kinds[record->type].bytes)
+        return kinds[record->type].take(parse, record, cause_out);
+    *cause_out = "a record is shorter than its kind";
+    return RP_CORRUPT;
+}
+
+enum rp_status rp_trace_parse_block(struct rp_trace_parse *parse, const unsigned char *payload, size_t bytes,
+                                    size_t *offset_out, const char **cause_out)
+{
+    for (size_t at = 0; at < bytes;) {
+        const struct rp_file_record *record = (const void *)(payload + at);
+        *offset_out = at;
+        if (parse->ended) {
+            *cause_out = "a record follows the end";
+            return RP_CORRUPT;
+        }
+        if (bytes - at < sizeof *record || record->bytes < sizeof *record || record->bytes % 8 != 0 ||
+            record->bytes > bytes - at) {
+            *cause_out = "the length of a record is out of range";
+            return RP_CORRUPT;
+        }
+        enum rp_status status = take_record(parse, record, cause_out);
+        if (status != RP_OK)
+            return status;
+        at += record->bytes;
+    }
+    return RP_OK;
+}
+
+void rp_trace_parse_free(struct rp_trace_parse *parse)
+{
+    free(parse->launches);
+    free(parse->fingerprints);
+    free(parse->modules);
+    free(parse->last_op);
+}

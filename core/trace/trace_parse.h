@@ -1,0 +1,45 @@
+/*
+ * From the records of a file to the tables of a struct rp_trace. Private to trace_read.c.
+ *
+ * Threads: one at a time.
+ */
+#ifndef RP_TRACE_PARSE_H
+#define RP_TRACE_PARSE_H
+
+#include "core/trace/trace.h"
+#include "core/trace/trace_format.h"
+
+struct rp_file_number { /* the number that the file gives to a module, and ours */
+    uint32_t in_file;
+    uint32_t ours;
+};
+
+/* What is read before it can be put together. Tables grow by doubling. */
+struct rp_trace_parse {
+    struct rp_trace *trace;
+    struct rp_file_launches *launches;
+    struct rp_file_fingerprint *fingerprints;
+    struct rp_file_number *modules;
+    uint32_t *last_op; /* by thread: index + 1 of its last op so far; 0: none. RP_THREAD_MAX + 1 long */
+    size_t launches_count, launches_room;
+    size_t fingerprints_count, fingerprints_room;
+    size_t modules_count, modules_room;
+    size_t ops_room, comms_room, states_room;
+    struct rp_file_clock clock; /* the last one; ticks 0: none */
+    bool ended;
+};
+
+/*
+ * Takes the records of one block. RP_CORRUPT: `*offset_out` is where in the payload, `*cause_out` what is wrong
+ * (static). RP_NO_MEMORY.
+ */
+enum rp_status rp_trace_parse_block(struct rp_trace_parse *parse, const unsigned char *payload, size_t bytes,
+                                    size_t *offset_out, const char **cause_out);
+
+/* Sorts, gives launches and fingerprints to their ops, and works out the clock: when the last block has been taken. */
+enum rp_status rp_trace_parse_finish(struct rp_trace_parse *parse);
+
+/* Frees what is not part of the trace. */
+void rp_trace_parse_free(struct rp_trace_parse *parse);
+
+#endif

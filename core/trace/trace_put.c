@@ -1,0 +1,138 @@
+/*
+ * The records of a trace, one function a kind, each put into the writer's block (trace_write.c).
+ *
+ * Threads: as the writer, one at a time.
+ */
+#include "core/trace/trace.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "core/trace/trace_format.h"
+#include "core/trace/trace_writer.h"
+
+/* A record of `fixed` bytes that ends in `text`, cut at `max` bytes and terminated. NULL: `*status_out` says why. */
+static void *reserve_with_text(struct rp_trace_writer *writer, enum rp_file_record_type type, size_t fixed,
+                               const char *text, size_t max, enum rp_status *status_out)
+{
+    size_t length = strnlen(text, max);
+    char *record = rp_trace_reserve(writer, type, fixed + length + 1, status_out);
+    if (record != NULL)
+        memcpy(record + fixed, text, length);
+    return record;
+}
+
+enum rp_status rp_trace_put_comm(struct rp_trace_writer *writer, const struct rp_trace_comm *comm)
+{
+    enum rp_status status;
+    struct rp_file_comm *record = rp_trace_reserve(writer, RP_FILE_COMM, sizeof *record, &status);
+    if (record == NULL)
+        return status;
+    record->number = comm->number;
+    record->nranks = comm->nranks;
+    record->rank = comm->rank;
+    record->parent = comm->parent;
+    record->key = comm->key;
+    record->made = comm->made;
+    record->origin = comm->origin;
+    memcpy(record->name, comm->name, strnlen(comm->name, sizeof record->name - 1));
+    return RP_OK;
+}
+
+enum rp_status rp_trace_put_module(struct rp_trace_writer *writer, uint32_t module, const char *name)
+{
+    enum rp_status status;
+    struct rp_file_module *record = reserve_with_text(writer, RP_FILE_MODULE, offsetof(struct rp_file_module, name),
+                                                      name, RP_MODULE_NAME_MAX, &status);
+    if (record != NULL)
+        record->number = module;
+    return status;
+}
+
+enum rp_status rp_trace_put_op(struct rp_trace_writer *writer, uint32_t thread, const struct rp_op *op)
+{
+    enum rp_status status;
+    struct rp_file_op *record = rp_trace_reserve(writer, RP_FILE_OP, sizeof *record, &status);
+    if (record == NULL)
+        return status;
+    record->thread = thread;
+    record->op = *op;
+    return RP_OK;
+}
+
+enum rp_status rp_trace_put_launches(struct rp_trace_writer *writer, uint32_t thread, uint64_t after_begin,
+                                     uint64_t count, uint64_t digest)
+{
+    enum rp_status status;
+    struct rp_file_launches *record = rp_trace_reserve(writer, RP_FILE_LAUNCHES, sizeof *record, &status);
+    if (record == NULL)
+        return status;
+    record->thread = thread;
+    record->after_begin = after_begin;
+    record->count = count;
+    record->digest = digest;
+    return RP_OK;
+}
+
+enum rp_status rp_trace_put_fingerprint(struct rp_trace_writer *writer, uint32_t comm, uint64_t position,
+                                        const uint64_t value[2])
+{
+    enum rp_status status;
+    struct rp_file_fingerprint *record = rp_trace_reserve(writer, RP_FILE_FINGERPRINT, sizeof *record, &status);
+    if (record == NULL)
+        return status;
+    record->comm = comm;
+    record->position = position;
+    record->value[0] = value[0];
+    record->value[1] = value[1];
+    return RP_OK;
+}
+
+enum rp_status rp_trace_put_kernel(struct rp_trace_writer *writer, uint64_t name_hash, const char *name)
+{
+    enum rp_status status;
+    struct rp_file_kernel *record = reserve_with_text(writer, RP_FILE_KERNEL, offsetof(struct rp_file_kernel, name),
+                                                      name, RP_KERNEL_NAME_MAX, &status);
+    if (record != NULL)
+        record->name_hash = name_hash;
+    return status;
+}
+
+enum rp_status rp_trace_put_state(struct rp_trace_writer *writer, enum rp_trace_state state, uint32_t comm,
+                                  uint64_t ticks, const char *text)
+{
+    enum rp_status status;
+    struct rp_file_state *record = reserve_with_text(writer, RP_FILE_STATE, offsetof(struct rp_file_state, text),
+                                                     text == NULL ? "" : text, RP_STATE_TEXT_MAX, &status);
+    if (record == NULL)
+        return status;
+    record->state = state;
+    record->comm = comm;
+    record->ticks = ticks;
+    return RP_OK;
+}
+
+enum rp_status rp_trace_put_loss(struct rp_trace_writer *writer, uint32_t thread, uint64_t launches, uint64_t ops,
+                                 uint64_t fingerprints)
+{
+    enum rp_status status;
+    struct rp_file_loss *record = rp_trace_reserve(writer, RP_FILE_LOSS, sizeof *record, &status);
+    if (record == NULL)
+        return status;
+    record->thread = thread;
+    record->launches = launches;
+    record->ops = ops;
+    record->fingerprints = fingerprints;
+    return RP_OK;
+}
+
+enum rp_status rp_trace_put_clock(struct rp_trace_writer *writer, uint64_t ticks, uint64_t wall_ns)
+{
+    enum rp_status status;
+    struct rp_file_clock *record = rp_trace_reserve(writer, RP_FILE_CLOCK, sizeof *record, &status);
+    if (record == NULL)
+        return status;
+    record->ticks = ticks;
+    record->wall_ns = wall_ns;
+    return RP_OK;
+}
