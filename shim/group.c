@@ -98,5 +98,10 @@ void rp_group_simulate_end(ncclResult_t result)
 /* Not freed: memory of the parent. */
 void rp_group_forked(void)
 {
-    queue.first = queue.last = NULL;
+    while (queue.first != NULL) {
+        struct pending *next = queue.first->next;
+        free(queue.first);
+        queue.first = next;
+    }
+    queue.last = NULL;
 }
