@@ -806,6 +806,8 @@ static void a_forked_child_records_for_itself(void **state)
     rp_trace_free(child);
 }
 
+#ifndef __SANITIZE_ADDRESS__ /* its own allocator's locks do not survive a fork in gcc 12: the child would hang there \
+                              */
 static atomic_bool hammering = true;
 
 static void *hammer(void *unused)
@@ -851,6 +853,7 @@ static void a_fork_while_locks_are_held(void **state)
     (void)state;
     in_child(fork_locked_body);
 }
+#endif
 
 /* ---------------------------------------------------------------- the directory */
 
@@ -1198,7 +1201,9 @@ int main(void)
         TEST(stop_does_not_wait_for_its_own_lock),
         TEST(a_cloned_child_has_nothing_to_stop),
         TEST(a_forked_child_records_for_itself),
+#ifndef __SANITIZE_ADDRESS__
         TEST(a_fork_while_locks_are_held),
+#endif
         TEST(ranks_meet_in_the_directory_of_rank_zero),
         TEST(a_rank_that_finds_none_makes_its_own),
         TEST(a_named_directory_is_joined_by_key_only),
