@@ -23,8 +23,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     struct arguments *arguments = state->input;
     switch (key) {
     case 'r':
-        if (argument[0] == '\0')
-            argp_error(state, "--record wants a directory");
+        if (argument[0] == '\0' || argument[0] == '-') /* a forgotten DIR would take the next option or the "--" */
+            argp_error(state, "--record wants a directory, not '%s'", argument);
         arguments->directory = argument;
         return 0;
     case 'l':

@@ -351,6 +351,7 @@ END
     make_trace a
     refuses "reprise: no command given; 'reprise help' lists them"
     refuses "reprise: 'record' is no command; 'reprise help' lists them" record
+    refuses "reprise run: --record wants a directory, not '--'" run --record -- true
     refuses "reprise show: no trace given" show
     refuses "reprise show: takes one trace" show a a
     refuses "reprise show: unrecognized option '--ranks'" show --ranks a

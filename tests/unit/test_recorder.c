@@ -806,8 +806,8 @@ static void a_forked_child_records_for_itself(void **state)
     rp_trace_free(child);
 }
 
-#ifndef __SANITIZE_ADDRESS__ /* its own allocator's locks do not survive a fork in gcc 12: the child would hang there \
-                              */
+/* Without the address sanitizer: its allocator's locks do not survive a fork in gcc 12, and the child would hang. */
+#ifndef __SANITIZE_ADDRESS__
 static atomic_bool hammering = true;
 
 static void *hammer(void *unused)
