@@ -88,11 +88,22 @@ static void print_comms(FILE *out, const struct rp_trace *trace)
     }
 }
 
+static bool has_fingerprints(const struct rp_trace *trace)
+{
+    for (size_t i = 0; i < trace->op_count; i++)
+        if (trace->ops[i].has_fingerprint)
+            return true;
+    return false;
+}
+
 void rp_summary_rank(FILE *out, const struct rp_trace *trace, const struct rp_timeline *timeline)
 {
-    fprintf(out, "\nrank %" PRId32 ": %zu op%s in %zu step%s, %zu of them whole; %zu communicator%s\n\n",
+    fprintf(out, "\nrank %" PRId32 ": %zu op%s in %zu step%s, %zu of them whole; %zu communicator%s\n",
             trace->identity.rank, trace->op_count, plural(trace->op_count), timeline->count, plural(timeline->count),
             timeline->whole, trace->comm_count, plural(trace->comm_count));
+    if (timeline->whole > 0 && !has_fingerprints(trace))
+        fprintf(out, "no fingerprints: steps are cut where calls repeat, and one may be a microbatch\n");
+    fputc('\n', out);
     if (trace->comm_count > 0)
         print_comms(out, trace);
 }

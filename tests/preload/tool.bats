@@ -308,6 +308,15 @@ B, rank 1: cut short, lost 1 launch record
 END
 }
 
+@test "show: without fingerprints it says what a step may be" {
+    make_trace a fingerprints=0
+    succeeds show a
+    has "no fingerprints: steps are cut where calls repeat, and one may be a microbatch"
+    make_trace b
+    succeeds show b
+    [ "$(grep -c 'no fingerprints' out)" = 0 ]
+}
+
 @test "diff: no fingerprints" {
     make_trace a
     make_trace b fingerprints=0
