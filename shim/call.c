@@ -101,16 +101,12 @@ static bool content_settled(const struct rp_call *call, ncclResult_t result)
  * whatever the application orders behind the collective comes behind it too. A gather leaves what it sent as it was,
  * also in place. True if there is one.
  */
-static bool take_fingerprint(struct rp_call *call, ncclResult_t result)
+static bool take_fingerprint(const struct rp_call *call, ncclResult_t result)
 {
     const struct rp_op *op = &call->op;
-    uint64_t serial;
-    if (op->position == RP_NO_POSITION || !content_settled(call, result) ||
-        !rp_comm_fingerprint_take(call->comm, (cudaStream_t)(uintptr_t)op->stream, call->content, call->content_bytes,
-                                  &serial))
-        return false;
-    rp_comm_fingerprint_is(call->comm, op->position, serial);
-    return true;
+    return op->position != RP_NO_POSITION && content_settled(call, result) &&
+           rp_comm_fingerprint_take(call->comm, (cudaStream_t)(uintptr_t)op->stream, call->content, call->content_bytes,
+                                    op->position);
 }
 
 /* After the real call: the op's position, its fingerprint, its record. */

@@ -91,24 +91,27 @@ static void fingerprints_leave(struct rp_comm *comm)
     atomic_fetch_sub(&comm->fingerprinting, 1);
 }
 
-bool rp_comm_fingerprint_take(struct rp_comm *comm, cudaStream_t stream, const void *data, uint64_t bytes,
-                              uint64_t *serial_out)
-{
-    struct rp_fingerprints *fingerprints = fingerprints_enter(comm);
-    if (fingerprints == NULL)
-        return false;
-    bool taken = rp_fingerprints_take(fingerprints, stream, data, bytes, serial_out);
-    fingerprints_leave(comm);
-    return taken;
-}
-
-void rp_comm_fingerprint_is(struct rp_comm *comm, uint64_t position, uint64_t serial)
+static void serial_keep(struct rp_comm *comm, uint64_t position, uint64_t serial)
 {
     struct serial_of_position *entry = &comm->serials[position % RP_FINGERPRINTS];
     /* a reader of the entry's former position sees either that it is gone, or the former serial */
     atomic_store(&entry->position, RP_NO_POSITION);
     atomic_store(&entry->serial, serial);
     atomic_store(&entry->position, position);
+}
+
+bool rp_comm_fingerprint_take(struct rp_comm *comm, cudaStream_t stream, const void *data, uint64_t bytes,
+                              uint64_t position)
+{
+    uint64_t serial;
+    struct rp_fingerprints *fingerprints = fingerprints_enter(comm);
+    if (fingerprints == NULL)
+        return false;
+    bool taken = rp_fingerprints_take(fingerprints, stream, data, bytes, &serial);
+    if (taken)
+        serial_keep(comm, position, serial);
+    fingerprints_leave(comm);
+    return taken;
 }
 
 /* False: the entry belongs to another position by now. */
@@ -303,7 +306,7 @@ static void comm_ready(struct rp_comm *comm)
 
 void rp_comm_born(const struct rp_comm_birth *birth, ncclResult_t result)
 {
-    if ((result != ncclSuccess && result != ncclInProgress) || birth->handle == NULL || *birth->handle == NULL)
+    if (!rp_nccl_accepted(result) || birth->handle == NULL || *birth->handle == NULL)
         return;
     struct rp_comm *comm = comm_publish(birth);
     if (comm != NULL && result == ncclSuccess)

@@ -23,12 +23,11 @@ uint32_t rp_comm_number(const struct rp_comm *comm);
 int rp_comm_rank(const struct rp_comm *comm); /* of this process; -1: not known yet */
 
 /*
- * Enqueues a fingerprint (fingerprints.h). False: this communicator has none (said once), or has ended.
- * rp_comm_fingerprint_is() says to whom it belongs, before the op is in its thread's ring.
+ * Enqueues the fingerprint of the op at `position` (fingerprints.h), before the op is in its thread's ring. False: this
+ * communicator has none (said once), or has ended.
  */
 bool rp_comm_fingerprint_take(struct rp_comm *comm, cudaStream_t stream, const void *data, uint64_t bytes,
-                              uint64_t *serial_out);
-void rp_comm_fingerprint_is(struct rp_comm *comm, uint64_t position, uint64_t serial);
+                              uint64_t position);
 
 /* The live communicator of that handle, or NULL. */
 struct rp_comm *rp_comm_find(ncclComm_t handle);

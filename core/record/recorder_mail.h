@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "core/trace/trace.h"
+#include "core/trace/trace_format.h"
 
 #define RP_JOB_KEY_MAX 256 /* bytes of a job key that count, with its end */
 
@@ -22,7 +23,7 @@ struct rp_note {
     enum rp_trace_state state;
     uint32_t state_comm;
     uint64_t ticks;
-    char text[201];
+    char text[RP_STATE_TEXT_MAX + 1];
 };
 
 struct rp_mail_identity {

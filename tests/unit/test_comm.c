@@ -46,11 +46,7 @@ static ncclComm_t comm_make(void)
 
 static bool take(struct rp_comm *comm, size_t offset, uint64_t position)
 {
-    uint64_t serial;
-    if (!rp_comm_fingerprint_take(comm, stream, data + offset, 64, &serial))
-        return false;
-    rp_comm_fingerprint_is(comm, position, serial);
-    return true;
+    return rp_comm_fingerprint_take(comm, stream, data + offset, 64, position);
 }
 
 static void read_print(const struct rp_comm *comm, uint64_t position, uint64_t value_out[2])
