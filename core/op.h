@@ -87,6 +87,10 @@ enum rp_redop {
 #define RP_OP_FAILED 0x0008u        /* the call, or the end of its group, returned an error */
 #define RP_OP_SIMULATED 0x0010u     /* its group ended by ncclGroupSimulateEnd */
 #define RP_OP_FINGERPRINTED 0x0020u /* a fingerprint of its bytes was asked for and follows */
+#define RP_OP_VOTED 0x0040u         /* replay: served early and voted on; without HIT the real call ran after all */
+#define RP_OP_HIT 0x0080u           /* replay: the verdict was yes, its bytes came from memory */
+#define RP_OP_STORED 0x0100u        /* replay: its bytes are kept from here on */
+#define RP_OP_WITHDRAWN 0x0200u     /* replay: voted on, and a rank waited longer than the bound */
 
 #define RP_NO_POSITION UINT64_MAX /* not counted by a lane */
 #define RP_NO_COMM UINT32_MAX     /* no communicator: graph launch, malloc, free */

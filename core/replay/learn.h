@@ -1,0 +1,60 @@
+/*
+ * Learning data of one lane: what happened at its last positions, and of each gather the content summed over all ranks.
+ * A rank keeps its own ops here (alike on all ranks) and writes its gathers' fingerprints, salted by rank, into a table
+ * that all ranks share; whoever wants the content of a position sums over the table.
+ *
+ * All zero is the table's initial state. Its size is alike on all ranks.
+ *
+ * Threads: each rank's functions by the thread whose turn it is on the lane.
+ */
+#ifndef RP_LEARN_H
+#define RP_LEARN_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/agree/agree.h"
+#include "core/op.h"
+#include "core/replay/plan.h"
+#include "core/status.h"
+
+/* Positions that the table holds: a power of two, at most 16384, so that the table stays within 4 MiB. 0: too many
+ * ranks. */
+size_t rp_learn_positions(uint32_t nranks);
+size_t rp_learn_bytes(uint32_t nranks);
+
+struct rp_learn;
+
+/* `table`: shared memory of rp_learn_bytes(), or NULL while there is none. The caller owns both. RP_NO_MEMORY. */
+enum rp_status rp_learn_create(void *table, uint32_t nranks, uint32_t rank, struct rp_learn **learn_out);
+void rp_learn_destroy(struct rp_learn *learn);
+
+/* Forgets everything; the next position seen is the first. */
+void rp_learn_restart(struct rp_learn *learn);
+
+/* The op at the next position (op->position, without gaps since the start). A gather's content is due after it. */
+void rp_learn_see(struct rp_learn *learn, const struct rp_op *op);
+
+/* The oldest gather whose fingerprint is due: true and its position. */
+bool rp_learn_due(const struct rp_learn *learn, uint64_t *position_out);
+
+/* Its fingerprint: salted and written into the table; then every position below the next due one is published
+ * (rp_agree_set_published()). */
+void rp_learn_fingerprint(struct rp_learn *learn, struct rp_agree *agree, uint64_t position, const uint64_t value[2]);
+
+/* First position that is still there, and the one behind the last that all ranks have published: [from, to). */
+void rp_learn_range(const struct rp_learn *learn, const struct rp_agree *agree, uint64_t *from_out, uint64_t *to_out);
+
+/*
+ * The data of [from, to) into `items_out` (to - from places). RP_NOT_FOUND: not all of it is published, or a rank is so
+ * far ahead that its entries may have been overwritten meanwhile.
+ */
+enum rp_status rp_learn_read(const struct rp_learn *learn, const struct rp_agree *agree, uint64_t from, uint64_t to,
+                             struct rp_learned *items_out);
+
+/* Gathers seen since the restart whose content is known here, and how many of them repeated an earlier one of this
+ * rank: a lane that is always fresh shows here. */
+void rp_learn_repeats(const struct rp_learn *learn, uint64_t *gathers_out, uint64_t *repeats_out);
+
+#endif
