@@ -16,22 +16,45 @@
 
 /* ---------------------------------------------------------------- one reader per type */
 
-static const char *const mode_names[] = {
-#define X(name, text) text,
-    RP_MODES(X)
-#undef X
-};
-
 /* Each returns false, and leaves its result alone, if `value` is malformed. */
-static bool read_mode(const char *value, enum rp_mode *mode)
+
+static bool read_name(const char *value, const char *const *names, size_t count, size_t *index)
 {
-    for (size_t i = 0; i < sizeof(mode_names) / sizeof(mode_names[0]); i++) {
-        if (strcasecmp(value, mode_names[i]) == 0) {
-            *mode = (enum rp_mode)i;
+    for (size_t i = 0; i < count; i++) {
+        if (strcasecmp(value, names[i]) == 0) {
+            *index = i;
             return true;
         }
     }
     return false;
+}
+
+static bool read_mode(const char *value, enum rp_mode *mode)
+{
+    static const char *const names[] = {
+#define X(name, text) text,
+        RP_MODES(X)
+#undef X
+    };
+    size_t index;
+    bool known = read_name(value, names, sizeof(names) / sizeof(names[0]), &index);
+    if (known)
+        *mode = (enum rp_mode)index;
+    return known;
+}
+
+static bool read_verify(const char *value, enum rp_verify *verify)
+{
+    static const char *const names[] = {
+#define X(name, text) text,
+        RP_VERIFIES(X)
+#undef X
+    };
+    size_t index;
+    bool known = read_name(value, names, sizeof(names) / sizeof(names[0]), &index);
+    if (known)
+        *verify = (enum rp_verify)index;
+    return known;
 }
 
 enum rp_mode rp_options_mode(const char *value)
@@ -50,6 +73,86 @@ static bool read_path(const char *value, const char **path)
     if (copy == NULL)
         return false;
     *path = copy;
+    return true;
+}
+
+/* A number without sign or point at `*text`, which is moved behind it. */
+static bool read_digits(const char **text, uint64_t *number)
+{
+    const char *digit = *text;
+    uint64_t read = 0;
+    for (; *digit >= '0' && *digit <= '9'; digit++) {
+        if (__builtin_mul_overflow(read, 10u, &read) || __builtin_add_overflow(read, (uint64_t)(*digit - '0'), &read))
+            return false;
+    }
+    bool any = digit != *text;
+    *text = digit;
+    *number = read;
+    return any;
+}
+
+/* auto (0), or bytes above 0; K, M, G are powers of 1024 */
+static bool read_size(const char *value, uint64_t *bytes)
+{
+    static const char *const suffixes[] = {"", "K", "M", "G"};
+    uint64_t read;
+    size_t power;
+    if (strcasecmp(value, "auto") == 0) {
+        *bytes = 0;
+        return true;
+    }
+    if (!read_digits(&value, &read) || !read_name(value, suffixes, sizeof(suffixes) / sizeof(suffixes[0]), &power))
+        return false;
+    if (read == 0 || read > UINT64_MAX >> (10 * power))
+        return false;
+    *bytes = read << (10 * power);
+    return true;
+}
+
+/* What stands behind a decimal point, in units of which `unit` make one; digits below the unit do not count. */
+static bool read_fraction(const char **text, uint64_t unit, uint64_t *part)
+{
+    const char *digit = *text;
+    uint64_t read = 0;
+    for (; *digit >= '0' && *digit <= '9'; digit++) {
+        unit /= 10;
+        read += unit * (uint64_t)(*digit - '0');
+    }
+    bool any = digit != *text;
+    *text = digit;
+    *part = read;
+    return any;
+}
+
+/* A decimal number and ms or s. Not by strtod(): its decimal point is the program's locale's. */
+static bool read_duration(const char *value, uint64_t *ns)
+{
+    static const char *const units[] = {"ms", "s"};
+    static const uint64_t unit_ns[] = {1000000u, 1000000000u};
+    const char *unit_text = value + strspn(value, "0123456789.");
+    uint64_t whole, part = 0;
+    size_t unit;
+    if (!read_name(unit_text, units, sizeof(units) / sizeof(units[0]), &unit) || !read_digits(&value, &whole))
+        return false;
+    if (*value == '.') {
+        value++;
+        if (!read_fraction(&value, unit_ns[unit], &part))
+            return false;
+    }
+    if (value != unit_text || whole > RP_DURATION_MOST_NS / unit_ns[unit])
+        return false;
+    uint64_t read = whole * unit_ns[unit] + part;
+    if (read < RP_DURATION_LEAST_NS || read > RP_DURATION_MOST_NS)
+        return false;
+    *ns = read;
+    return true;
+}
+
+static bool read_switch(const char *value, bool *on)
+{
+    if (strcmp(value, "0") != 0 && strcmp(value, "1") != 0)
+        return false;
+    *on = value[0] == '1';
     return true;
 }
 
@@ -82,9 +185,17 @@ static bool read_log(const char *value, enum rp_log_level *level, const char **p
 
 /* How a row's field is filled from `value`, and what it is before. A path's default is text for people, not a value. */
 #define READ_MODE(field) read_mode(value, &options->field)
+#define READ_VERIFY(field) read_verify(value, &options->field)
+#define READ_SIZE(field) read_size(value, &options->field)
+#define READ_DURATION(field) read_duration(value, &options->field##_ns)
+#define READ_SWITCH(field) read_switch(value, &options->field)
 #define READ_PATH(field) read_path(value, &options->field)
 #define READ_LOG(field) read_log(value, &options->field##_level, &options->field##_pattern)
 #define RESET_MODE(field, text) read_mode(text, &options->field)
+#define RESET_VERIFY(field, text) read_verify(text, &options->field)
+#define RESET_SIZE(field, text) read_size(text, &options->field)
+#define RESET_DURATION(field, text) read_duration(text, &options->field##_ns)
+#define RESET_SWITCH(field, text) read_switch(text, &options->field)
 #define RESET_PATH(field, text) (options->field = NULL)
 #define RESET_LOG(field, text) read_log(text, &options->field##_level, &options->field##_pattern)
 

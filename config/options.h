@@ -6,14 +6,16 @@
 #define RP_OPTIONS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "core/log.h"
 
 /* X(enumerator, name) */
-#define RP_MODES(X) \
-    X(OFF, "off")   \
-    X(RECORD, "record")
+#define RP_MODES(X)     \
+    X(OFF, "off")       \
+    X(RECORD, "record") \
+    X(REPLAY, "replay") /* records too */
 
 enum rp_mode {
 #define X(name, text) RP_MODE_##name,
@@ -21,12 +23,30 @@ enum rp_mode {
 #undef X
 };
 
+/* X(enumerator, name): how replay checks that a shard still equals what was kept of it */
+#define RP_VERIFIES(X) \
+    X(AUTO, "auto")    \
+    X(INLINE, "inline")
+
+enum rp_verify {
+#define X(name, text) RP_VERIFY_##name,
+    RP_VERIFIES(X)
+#undef X
+};
+
 /* What an option of each type keeps. Strings are NULL when the variable is unset. */
 #define RP_FIELD_MODE(field) enum rp_mode field;
+#define RP_FIELD_VERIFY(field) enum rp_verify field;
+#define RP_FIELD_SIZE(field) uint64_t field;          /* bytes; 0: auto */
+#define RP_FIELD_DURATION(field) uint64_t field##_ns; /* RP_DURATION_LEAST_NS to RP_DURATION_MOST_NS */
+#define RP_FIELD_SWITCH(field) bool field;
 #define RP_FIELD_PATH(field) const char *field;
 #define RP_FIELD_LOG(field)          \
     enum rp_log_level field##_level; \
     const char *field##_pattern; /* file pattern as in rp_log_setup(); NULL: standard error */
+
+#define RP_DURATION_LEAST_NS 1000000u
+#define RP_DURATION_MOST_NS 60000000000u
 
 struct rp_options {
 #define OPTION(name, field, type, default_value, values, help) RP_FIELD_##type(field)

@@ -51,6 +51,10 @@ static void test_defaults(void **state)
     assert_null(options.trace);
     assert_int_equal(options.log_level, RP_LOG_INFO);
     assert_null(options.log_pattern);
+    assert_int_equal(options.budget, 0);
+    assert_int_equal(options.timeout_ns, 2000000000u);
+    assert_int_equal(options.verify, RP_VERIFY_AUTO);
+    assert_false(options.strict);
     assert_string_equal(log_text, "");
 }
 
@@ -66,10 +70,149 @@ static void test_values(void **state)
     READ("REPRISE_MODE=Record", "REPRISE_LOG=NONE");
     assert_int_equal(options.mode, RP_MODE_RECORD);
     assert_int_equal(options.log_level, RP_LOG_NONE);
+    READ("REPRISE_MODE=replay", "REPRISE_VERIFY=inline", "REPRISE_STRICT=1", "REPRISE_BUDGET=6G",
+         "REPRISE_TIMEOUT=20ms");
+    assert_int_equal(options.mode, RP_MODE_REPLAY);
+    assert_int_equal(options.verify, RP_VERIFY_INLINE);
+    assert_true(options.strict);
+    assert_int_equal(options.budget, 6442450944u);
+    assert_int_equal(options.timeout_ns, 20000000u);
+    READ("REPRISE_VERIFY=Auto", "REPRISE_STRICT=0");
+    assert_int_equal(options.verify, RP_VERIFY_AUTO);
+    assert_false(options.strict);
     READ("REPRISE_LOG=warn:");
     assert_int_equal(options.log_level, RP_LOG_WARN);
     assert_null(options.log_pattern);
     assert_string_equal(log_text, "");
+}
+
+static void test_sizes(void **state)
+{
+    static const struct {
+        const char *entry;
+        uint64_t bytes;
+    } table[] = {
+        {"REPRISE_BUDGET=auto", 0},
+        {"REPRISE_BUDGET=AUTO", 0},
+        {"REPRISE_BUDGET=1", 1},
+        {"REPRISE_BUDGET=007", 7},
+        {"REPRISE_BUDGET=512k", 524288},
+        {"REPRISE_BUDGET=3M", 3145728},
+        {"REPRISE_BUDGET=80G", 85899345920u},
+        {"REPRISE_BUDGET=18446744073709551615", UINT64_MAX},
+        {"REPRISE_BUDGET=17179869183G", UINT64_MAX - 0x3fffffff},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        char entry[64];
+        strcpy(entry, table[i].entry);
+        READ(entry);
+        assert_string_equal(log_text, "");
+        assert_true(options.budget == table[i].bytes);
+    }
+}
+
+static void test_durations(void **state)
+{
+    static const struct {
+        const char *entry;
+        uint64_t ns;
+    } table[] = {
+        {"REPRISE_TIMEOUT=20ms", 20000000},         {"REPRISE_TIMEOUT=2s", 2000000000},
+        {"REPRISE_TIMEOUT=1.5s", 1500000000},       {"REPRISE_TIMEOUT=1.5S", 1500000000},
+        {"REPRISE_TIMEOUT=1ms", 1000000},           {"REPRISE_TIMEOUT=0.001s", 1000000},
+        {"REPRISE_TIMEOUT=0.0010000009s", 1000000}, {"REPRISE_TIMEOUT=2.25MS", 2250000},
+        {"REPRISE_TIMEOUT=60s", 60000000000},       {"REPRISE_TIMEOUT=60000.000ms", 60000000000},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        char entry[64];
+        strcpy(entry, table[i].entry);
+        READ(entry);
+        assert_string_equal(log_text, "");
+        assert_true(options.timeout_ns == table[i].ns);
+    }
+}
+
+static void assert_replay_defaults(void)
+{
+    assert_int_equal(options.budget, 0);
+    assert_int_equal(options.timeout_ns, 2000000000u);
+    assert_int_equal(options.verify, RP_VERIFY_AUTO);
+    assert_false(options.strict);
+}
+
+/* The default holds, whatever is wrong. */
+static void test_malformed_replay_values(void **state)
+{
+    static const char *const budgets[] = {"0", "0G",        "-1",   "+1", "1.5G",         "6GB",
+                                          "G", "automatic", "0x10", "1T", "17179869184G", "18446744073709551616"};
+    static const char *const timeouts[] = {"2",
+                                           "s",
+                                           ".5s",
+                                           "1.s",
+                                           "1.5.5s",
+                                           "2 s",
+                                           "-2s",
+                                           "1,5s",
+                                           "2sec",
+                                           "0.9ms",
+                                           "61000ms",
+                                           "0s",
+                                           "ms",
+                                           "60.000000001s",
+                                           "1.5.ms",
+                                           "1e3ms",
+                                           "99999999999999999999s"};
+    static const char *const switches[] = {"yes", "01", "2", "true"};
+    char entry[64];
+    (void)state;
+    rp_log_setup(RP_LOG_NONE, NULL); /* more lines than a second has */
+    for (size_t i = 0; i < sizeof(budgets) / sizeof(budgets[0]); i++) {
+        snprintf(entry, sizeof(entry), "REPRISE_BUDGET=%s", budgets[i]);
+        READ(entry);
+        assert_replay_defaults();
+    }
+    for (size_t i = 0; i < sizeof(timeouts) / sizeof(timeouts[0]); i++) {
+        snprintf(entry, sizeof(entry), "REPRISE_TIMEOUT=%s", timeouts[i]);
+        READ(entry);
+        assert_replay_defaults();
+    }
+    for (size_t i = 0; i < sizeof(switches) / sizeof(switches[0]); i++) {
+        snprintf(entry, sizeof(entry), "REPRISE_STRICT=%s", switches[i]);
+        READ(entry);
+        assert_replay_defaults();
+    }
+    rp_log_setup(RP_LOG_DEBUG, log_file);
+}
+
+/* One line each, which says what is expected and what holds; what is right beside it counts. */
+static void test_malformed_replay_values_are_said(void **state)
+{
+    (void)state;
+    READ("REPRISE_MODE=replay", "REPRISE_BUDGET=0", "REPRISE_TIMEOUT=2", "REPRISE_VERIFY=fused", "REPRISE_STRICT=yes");
+    assert_int_equal(options.mode, RP_MODE_REPLAY);
+    assert_replay_defaults();
+    assert_logged(
+        "warn options: REPRISE_BUDGET is \"0\", expected: auto, or bytes above 0, with K, M or G (times 1024); "
+        "using auto\n");
+    assert_logged("warn options: REPRISE_TIMEOUT is \"2\", expected: 1ms to 60s, as 20ms or 1.5s; using 2s\n");
+    assert_logged("warn options: REPRISE_VERIFY is \"fused\", expected: auto, inline; using auto\n");
+    assert_logged("warn options: REPRISE_STRICT is \"yes\", expected: 0, 1; using 0\n");
+    size_t lines = 0;
+    for (const char *end = log_text; (end = strchr(end, '\n')) != NULL; end++)
+        lines++;
+    assert_int_equal(lines, 4);
+}
+
+static void test_mode_alone(void **state)
+{
+    (void)state;
+    assert_int_equal(rp_options_mode(NULL), RP_MODE_OFF);
+    assert_int_equal(rp_options_mode(""), RP_MODE_OFF);
+    assert_int_equal(rp_options_mode("repaly"), RP_MODE_OFF);
+    assert_int_equal(rp_options_mode("Record"), RP_MODE_RECORD);
+    assert_int_equal(rp_options_mode("replay"), RP_MODE_REPLAY);
 }
 
 static void test_empty_is_unset(void **state)
@@ -98,6 +241,8 @@ static void test_unknown_names(void **state)
         {"REPRISE_mode=record", "REPRISE_mode is", "REPRISE_MODE?"},
         {"REPRISE_TRCAE=x", "REPRISE_TRCAE is", "REPRISE_TRACE?"},
         {"REPRISE_LOGS=x", "REPRISE_LOGS is", "REPRISE_LOG?"},
+        {"REPRISE_BUGDET=1G", "REPRISE_BUGDET is", "REPRISE_BUDGET?"},
+        {"REPRISE_TIME_OUT=1s", "REPRISE_TIME_OUT is", "REPRISE_TIMEOUT?"},
         {"REPRISE_MODES=record", "REPRISE_MODES is", "REPRISE_MODE?"},
         {"REPRISE_L\x01G=x", "REPRISE_L\\x01G is", "REPRISE_LOG?"},
     };
@@ -119,7 +264,7 @@ static void test_malformed_values(void **state)
     READ("REPRISE_MODE=recrod", "REPRISE_TRACE=kept");
     assert_int_equal(options.mode, RP_MODE_OFF);
     assert_string_equal(options.trace, "kept");
-    assert_logged("REPRISE_MODE is \"recrod\", expected: off, record; using off");
+    assert_logged("REPRISE_MODE is \"recrod\", expected: off, record, replay; using off");
     READ("REPRISE_LOG=loud:/tmp/x");
     assert_int_equal(options.log_level, RP_LOG_INFO);
     assert_null(options.log_pattern);
@@ -180,10 +325,19 @@ static void test_print(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),          cmocka_unit_test(test_values),
-        cmocka_unit_test(test_empty_is_unset),    cmocka_unit_test(test_first_of_two_counts),
-        cmocka_unit_test(test_unknown_names),     cmocka_unit_test(test_malformed_values),
-        cmocka_unit_test(test_long_input_is_cut), cmocka_unit_test(test_print),
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_values),
+        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_durations),
+        cmocka_unit_test(test_malformed_replay_values),
+        cmocka_unit_test(test_malformed_replay_values_are_said),
+        cmocka_unit_test(test_mode_alone),
+        cmocka_unit_test(test_empty_is_unset),
+        cmocka_unit_test(test_first_of_two_counts),
+        cmocka_unit_test(test_unknown_names),
+        cmocka_unit_test(test_malformed_values),
+        cmocka_unit_test(test_long_input_is_cut),
+        cmocka_unit_test(test_print),
     };
     close(mkstemp(log_file));
     rp_log_setup(RP_LOG_DEBUG, log_file);
