@@ -33,7 +33,10 @@ enum rp_comm_origin {
 #undef X
 };
 
-/* State changes that a trace keeps. X(enumerator, name) */
+/*
+ * State changes that a trace keeps. X(enumerator, name). New ones at the end: the number is what a file holds.
+ * REPLAY_*: of the communicator named, with a text for people; FIGURES at its end or at exit.
+ */
 #define RP_TRACE_STATES(X)                                       \
     X(COMM_READY, "communicator ready")                          \
     X(COMM_FINALIZED, "communicator finalized")                  \
@@ -43,7 +46,12 @@ enum rp_comm_origin {
     X(COMM_ERROR, "communicator reported an error")              \
     X(FINGERPRINTS_OFF, "no fingerprints for this communicator") \
     X(FORKED, "process forked")                                  \
-    X(THREADS_LEFT_OUT, "threads whose calls are not recorded")
+    X(THREADS_LEFT_OUT, "threads whose calls are not recorded")  \
+    X(REPLAY_LEARNING, "replay learning")                        \
+    X(REPLAY_ARMED, "replay armed")                              \
+    X(REPLAY_RESTING, "replay resting")                          \
+    X(REPLAY_PASSIVE, "replay passive")                          \
+    X(REPLAY_FIGURES, "replay figures")
 
 enum rp_trace_state {
 #define X(name, text) RP_STATE_##name,

@@ -218,7 +218,7 @@ long=(--steps 700)
     result plain two_ranks
     LD_PRELOAD=$library REPRISE_MODE=recrod result with two_ranks
     take_lines
-    unharmed 'reprise: \[rank 0\] warn options: REPRISE_MODE is "recrod", expected: off, record; using off'
+    unharmed 'reprise: \[rank 0\] warn options: REPRISE_MODE is "recrod", expected: off, record, replay; using off'
 }
 
 @test "a log file that cannot be written" {

@@ -230,6 +230,45 @@ static void long_texts_are_cut(void **state)
     rp_trace_free(trace);
 }
 
+/* What became of replay: flags of ops, and states with their texts, in the order of the file. */
+static void replay_is_kept(void **state)
+{
+    static const uint16_t flags[] = {RP_OP_STORED, RP_OP_VOTED | RP_OP_HIT, RP_OP_VOTED, RP_OP_VOTED | RP_OP_WITHDRAWN};
+    static const struct {
+        enum rp_trace_state state;
+        const char *text;
+    } changes[] = {
+        {RP_STATE_REPLAY_LEARNING, ""},
+        {RP_STATE_REPLAY_ARMED, "from position 64"},
+        {RP_STATE_REPLAY_RESTING, "a rank waited longer than the bound"},
+        {RP_STATE_REPLAY_PASSIVE, "nothing repeats"},
+        {RP_STATE_REPLAY_FIGURES, "12 gathers from memory"},
+    };
+    (void)state;
+    struct rp_trace *trace = NULL;
+    struct rp_trace_writer *writer = writer_make(0);
+    for (uint64_t i = 0; i < 4; i++) {
+        struct rp_op op = op_at(i + 1, i);
+        op.flags = flags[i];
+        assert_int_equal(rp_trace_put_op(writer, 0, &op), RP_OK);
+    }
+    for (uint64_t i = 0; i < 5; i++)
+        assert_int_equal(rp_trace_put_state(writer, changes[i].state, 3, 10 + i, changes[i].text), RP_OK);
+    assert_int_equal(rp_trace_finish(writer), RP_OK);
+    assert_int_equal(rp_trace_read(scratch_path(&scratch, "rank-0.rpt"), &trace), RP_OK);
+    assert_int_equal(trace->op_count, 4);
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(trace->ops[i].op.flags, flags[i]);
+    assert_int_equal(trace->state_count, 5);
+    for (size_t i = 0; i < 5; i++) {
+        assert_int_equal(trace->states[i].state, changes[i].state);
+        assert_int_equal(trace->states[i].comm, 3);
+        assert_int_equal(trace->states[i].ticks, 10 + i);
+        assert_string_equal(trace->states[i].text, changes[i].text);
+    }
+    rp_trace_free(trace);
+}
+
 /* ---------------------------------------------------------------- damage */
 
 /* The sample without its end, as bytes. */
@@ -389,16 +428,28 @@ static void versions(void **state)
     forge_header(&forged, 0, 0, 64);
     assert_int_equal(read_forged(&forged, &trace), RP_VERSION);
 
-    /* A newer minor version: a longer header, an unknown record, a known one with more at its end. */
+    /* A newer minor version: a longer header, an unknown record, a known one with more at its end and flags that are
+     * not known, an unknown state before a known one. */
     forge_header(&forged, RP_TRACE_VERSION, RP_FILE_MINOR + 1, 96);
     forge_block(&forged, 0, unknown, sizeof unknown);
     unsigned char longer[sizeof op + 16] = {0};
     op.record.bytes = sizeof longer;
+    op.op.flags = 0xffff;
     memcpy(longer, &op, sizeof op);
     forge_block(&forged, 1, longer, sizeof longer);
+    union {
+        struct rp_file_state state;
+        unsigned char bytes[32];
+    } newer = {{{RP_FILE_STATE, 0, 32}, RP_STATE_COUNT, 0, 0}},
+      known = {{{RP_FILE_STATE, 0, 32}, RP_STATE_REPLAY_ARMED, 0, 0}};
+    forge_block(&forged, 2, &newer, sizeof newer);
+    forge_block(&forged, 3, &known, sizeof known);
     assert_int_equal(read_forged(&forged, &trace), RP_OK);
     assert_int_equal(trace->op_count, 1);
     assert_int_equal(trace->ops[0].op.begin, 5);
+    assert_int_equal(trace->ops[0].op.flags, 0xffff);
+    assert_int_equal(trace->state_count, 1);
+    assert_int_equal(trace->states[0].state, RP_STATE_REPLAY_ARMED);
     rp_trace_free(trace);
 
     forge_header(&forged, RP_TRACE_VERSION, 0, 16);
@@ -747,6 +798,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
         TEST(what_is_put_comes_out),
+        TEST(replay_is_kept),
         TEST(ops_are_in_order_and_own_their_launches),
         TEST(long_texts_are_cut),
         TEST(cut_anywhere_is_a_good_part),
