@@ -1,7 +1,8 @@
 /*
  * Our device code, built into a fat binary that is embedded in the library as data (kernels_image.c) and loaded
- * through the driver API. Names and parameters: fingerprint.h.
+ * through the driver API. Names and parameters: fingerprint.h, compare.h.
  */
+#include "shim/compare.h"
 #include "shim/fingerprint.h"
 
 #define UNROLL 4
@@ -106,4 +107,68 @@ extern "C" __global__ void __launch_bounds__(RP_FINGERPRINT_THREADS)
         __threadfence();
         publish(sums, entry, bytes, tag);
     }
+}
+
+/* What differs in this thread's share of the 16-byte words: not zero if anything does. */
+__device__ static unsigned long long unlike_aligned(const ulonglong2 *a, const ulonglong2 *b, uint64_t words)
+{
+    uint64_t step = (uint64_t)gridDim.x * blockDim.x;
+    uint64_t i = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    unsigned long long unlike = 0;
+    for (; i + (UNROLL - 1) * step < words; i += UNROLL * step) {
+        ulonglong2 left[UNROLL], right[UNROLL]; /* all loads are under way before the first is used */
+        for (int k = 0; k < UNROLL; k++) {
+            left[k] = __ldcs(&a[i + k * step]);
+            right[k] = __ldcs(&b[i + k * step]);
+        }
+        for (int k = 0; k < UNROLL; k++)
+            unlike |= (left[k].x ^ right[k].x) | (left[k].y ^ right[k].y);
+    }
+    for (; i < words; i += step) {
+        ulonglong2 left = __ldcs(&a[i]), right = __ldcs(&b[i]);
+        unlike |= (left.x ^ right.x) | (left.y ^ right.y);
+    }
+    return unlike;
+}
+
+__device__ static unsigned unlike_bytes(const unsigned char *a, const unsigned char *b, uint64_t from, uint64_t to)
+{
+    uint64_t step = (uint64_t)gridDim.x * blockDim.x;
+    unsigned unlike = 0;
+    for (uint64_t i = from + (uint64_t)blockIdx.x * blockDim.x + threadIdx.x; i < to; i += step)
+        unlike |= a[i] ^ b[i];
+    return unlike;
+}
+
+/* The last block: takes the state, leaves zeros for the entry's next op, hands the verdict to the host. */
+__device__ static void publish_verdict(rp_compare_state *state, rp_compare_entry *entry, bool serial_fits, uint64_t tag)
+{
+    bool equal = atomicExch(&state->unlike, 0u) == 0 && serial_fits;
+    state->blocks_done = 0;
+    __threadfence_system(); /* whoever sees the verdict may use the state again */
+    *(volatile uint64_t *)&entry->word = rp_compare_word(tag, equal);
+}
+
+extern "C" __global__ void __launch_bounds__(RP_COMPARE_THREADS)
+    rp_compare(const void *a, const void *b, uint64_t bytes, const uint64_t *serial, uint64_t expected,
+               rp_compare_state *state, rp_compare_entry *entry, uint64_t tag)
+{
+    uint64_t words = ((uintptr_t)a | (uintptr_t)b) % 16 == 0 ? bytes / 16 : 0;
+    int unlike = unlike_aligned((const ulonglong2 *)a, (const ulonglong2 *)b, words) != 0;
+    unlike |= unlike_bytes((const unsigned char *)a, (const unsigned char *)b, words * 16, bytes) != 0;
+    unlike = __syncthreads_or(unlike);
+    if (threadIdx.x != 0)
+        return;
+    if (unlike)
+        atomicExch(&state->unlike, 1u);
+    __threadfence(); /* the difference is there before this block is counted */
+    if (atomicAdd(&state->blocks_done, 1u) + 1 == gridDim.x) {
+        __threadfence();
+        publish_verdict(state, entry, *serial == expected, tag);
+    }
+}
+
+extern "C" __global__ void rp_stamp(uint64_t *serial, uint64_t value)
+{
+    *serial = value;
 }
