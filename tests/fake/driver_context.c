@@ -87,8 +87,12 @@ CUresult cuDeviceGetName(char *name, int room, CUdevice device)
 CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
 {
     CUresult result = value ? device_check(device) : CUDA_ERROR_INVALID_VALUE;
-    if (result == CUDA_SUCCESS)
-        *value = fake_device_attribute((int)attribute);
+    if (result != CUDA_SUCCESS)
+        return result;
+    /* the runtime has no name for it */
+    *value = attribute == CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
+                 ? 1
+                 : fake_device_attribute((int)attribute);
     return result;
 }
 

@@ -55,6 +55,35 @@ CUresult cuMemGetAddressRange(CUdeviceptr *base, size_t *bytes, CUdeviceptr poin
     return CUDA_SUCCESS;
 }
 
+/* The attributes of memory that is none of ours are zero, as the real ones are. */
+static CUresult attribute(CUpointer_attribute which, const struct fake_memory *memory, void *out)
+{
+    bool host = memory && (memory->kind == FAKE_MEMORY_HOST || memory->kind == FAKE_MEMORY_REGISTERED);
+    switch (which) {
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+        *(CUmemorytype *)out = !memory ? (CUmemorytype)0 : host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+        *(int *)out = memory ? memory->device : -2;
+        return CUDA_SUCCESS;
+    default:
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+}
+
+CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute *attributes, void **data, CUdeviceptr pointer)
+{
+    DRIVER_ENTER();
+    struct fake_memory memory;
+    if (!attributes || !data)
+        return CUDA_ERROR_INVALID_VALUE;
+    bool found = fake_memory_find(address_of(pointer), &memory);
+    CUresult result = CUDA_SUCCESS;
+    for (unsigned i = 0; i < count && result == CUDA_SUCCESS; i++)
+        result = attribute(attributes[i], found ? &memory : NULL, data[i]);
+    return result;
+}
+
 CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned flags)
 {
     const unsigned known = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;

@@ -1,6 +1,6 @@
 /*
  * Modules of the driver. Any image loads; a function is looked up by name among the kernels that the stand-in can
- * run itself, which are those of libreprise. Their modelled cost is one pass over the data.
+ * run itself, which are those of libreprise. Their modelled cost is one pass over what they read.
  */
 #include "driver_private.h"
 
@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shim/compare.h"
 #include "shim/fingerprint.h"
 
 struct CUfunc_st {
@@ -38,8 +39,45 @@ static double fingerprint_cost_us(dim3 grid, dim3 block, void **args)
     return (double)fake_transfer_ns(*(uint64_t *)args[1], fake_config()->hbm_gbps) / 1e3;
 }
 
+static const size_t compare_sizes[] = {sizeof(void *), sizeof(void *),   sizeof(uint64_t),
+                                       sizeof(void *), sizeof(uint64_t), sizeof(void *),
+                                       sizeof(void *), sizeof(uint64_t), 0};
+
+static void compare_run(dim3 grid, dim3 block, void **args)
+{
+    (void)grid, (void)block;
+    const uint64_t *serial = *(const uint64_t **)args[3];
+    struct rp_compare_entry *entry = *(struct rp_compare_entry **)args[6];
+    int equal = rp_compare_host(*(const void **)args[0], *(const void **)args[1], *(uint64_t *)args[2], *serial,
+                                *(uint64_t *)args[4]);
+    /* The host polls the word with acquire. */
+    __atomic_store_n(&entry->word, rp_compare_word(*(uint64_t *)args[7], equal), __ATOMIC_RELEASE);
+}
+
+static double compare_cost_us(dim3 grid, dim3 block, void **args)
+{
+    (void)grid, (void)block;
+    return (double)fake_transfer_ns(2 * *(uint64_t *)args[2], fake_config()->hbm_gbps) / 1e3;
+}
+
+static const size_t stamp_sizes[] = {sizeof(void *), sizeof(uint64_t), 0};
+
+static void stamp_run(dim3 grid, dim3 block, void **args)
+{
+    (void)grid, (void)block;
+    **(uint64_t **)args[0] = *(uint64_t *)args[1];
+}
+
+static double stamp_cost_us(dim3 grid, dim3 block, void **args)
+{
+    (void)grid, (void)block, (void)args;
+    return (double)fake_transfer_ns(sizeof(uint64_t), fake_config()->hbm_gbps) / 1e3;
+}
+
 static struct CUfunc_st functions[] = {
     {RP_FINGERPRINT_KERNEL, {fingerprint_run, fingerprint_cost_us, fingerprint_sizes}},
+    {RP_COMPARE_KERNEL, {compare_run, compare_cost_us, compare_sizes}},
+    {RP_STAMP_KERNEL, {stamp_run, stamp_cost_us, stamp_sizes}},
 };
 
 CUresult cuModuleLoadData(CUmodule *module, const void *image)

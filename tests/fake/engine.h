@@ -148,9 +148,15 @@ cudaError_t fake_event_query(cudaEvent_t event);
 cudaError_t fake_event_synchronize(cudaEvent_t event);
 cudaError_t fake_event_elapsed(float *ms_out, cudaEvent_t start, cudaEvent_t end);
 
-/* Memory (engine_memory.c, engine_copy.c) -------------------------------------------------------------------------- */
+/* Memory (engine_memory.c, engine_virtual.c, engine_copy.c) -------------------------------------------------------- */
 
-enum fake_memory_kind { FAKE_MEMORY_DEVICE, FAKE_MEMORY_MANAGED, FAKE_MEMORY_HOST, FAKE_MEMORY_REGISTERED };
+enum fake_memory_kind {
+    FAKE_MEMORY_DEVICE,
+    FAKE_MEMORY_MANAGED,
+    FAKE_MEMORY_HOST,
+    FAKE_MEMORY_REGISTERED,
+    FAKE_MEMORY_VIRTUAL /* a reserved range; fake_memory_find() never says it */
+};
 struct fake_memory {
     char *base;
     size_t bytes;
@@ -163,9 +169,26 @@ cudaError_t fake_memory_free(void *pointer, enum fake_memory_kind kind);
 cudaError_t fake_memory_free_async(void *pointer, cudaStream_t stream);
 cudaError_t fake_memory_register(void *pointer, size_t bytes);
 cudaError_t fake_memory_unregister(void *pointer);
-/* What contains the address; false if it is ordinary host memory. */
+/* What contains the address; false if it is ordinary host memory, or reserved and not mapped. Of mapped memory all
+ * that may be touched in one piece. */
 bool fake_memory_find(const void *address, struct fake_memory *memory_out);
 void fake_memory_info(size_t *free_out, size_t *total_out);
+
+/* Ranges of addresses, and physical memory to be mapped there whole; sizes and places in whole granules. A mapped piece
+ * may be touched once access is given. */
+#define FAKE_GRANULARITY ((size_t)2 << 20)
+struct fake_physical;
+cudaError_t fake_virtual_reserve(void **base_out, size_t bytes);
+cudaError_t fake_virtual_free(void *base, size_t bytes);
+cudaError_t fake_physical_create(struct fake_physical **physical_out, size_t bytes, int device);
+/* The memory goes back when no mapping holds it either. */
+cudaError_t fake_physical_release(struct fake_physical *physical);
+cudaError_t fake_virtual_map(void *base, size_t bytes, struct fake_physical *physical);
+cudaError_t fake_virtual_unmap(void *base, size_t bytes);
+cudaError_t fake_virtual_access(void *base, size_t bytes, bool access);
+/* What the address is, if it lies in a reserved range. */
+enum fake_virtual_state { FAKE_VIRTUAL_NONE, FAKE_VIRTUAL_UNMAPPED, FAKE_VIRTUAL_MAPPED };
+enum fake_virtual_state fake_virtual_find(const void *address, struct fake_memory *memory_out);
 
 /* Rows of `width` bytes; a plain copy has one row. `blocking`: returns when the real call may return. */
 struct fake_copy {

@@ -37,11 +37,23 @@ static void copy_release(void *payload)
 
 enum place { PAGEABLE, PINNED, DEVICE };
 
-/* False if the range starts in an allocation and leaves it. */
+/* True, with one line, if the address is reserved and nothing may be touched there. */
+static bool unmapped(const void *address, const void *what)
+{
+    struct fake_memory memory;
+    if (fake_virtual_find(address, &memory) != FAKE_VIRTUAL_UNMAPPED)
+        return false;
+    fake_say("a copy or fill at %p touches %p, where no memory is mapped", what, address);
+    return true;
+}
+
+/* False if the range starts in an allocation and leaves it, or touches what is not mapped. */
 static bool place_of(const void *address, size_t pitch, size_t width, size_t rows, enum place *place_out)
 {
     struct fake_memory memory;
     *place_out = PAGEABLE;
+    if (unmapped(address, address) || unmapped((const char *)address + (rows - 1) * pitch + width - 1, address))
+        return false;
     if (!fake_memory_find(address, &memory))
         return true;
     bool on_device = memory.kind == FAKE_MEMORY_DEVICE || memory.kind == FAKE_MEMORY_MANAGED;

@@ -127,6 +127,12 @@ cudaError_t fake_submit_graph(cudaStream_t stream, const struct CUgraph_st *grap
 void fake_work_release(const struct fake_work *work);
 void fake_graph_drop(struct CUgraph_st *graph);
 
+/* Into the books; memory of a device counts as taken. */
+cudaError_t fake_memory_enter(const struct fake_memory *memory);
+/* Memory of a device taken and given back; false if there is not that much. */
+bool fake_memory_charge(int device, uint64_t bytes);
+void fake_memory_discharge(int device, uint64_t bytes);
+
 /* Takes a free device pointer out of the books without waiting. */
 cudaError_t fake_memory_take(void *pointer, enum fake_memory_kind kind, struct fake_memory *memory_out);
 void fake_memory_release(const struct fake_memory *memory);

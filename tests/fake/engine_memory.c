@@ -1,7 +1,7 @@
 /*
  * Memory of devices, and pinned memory of the host. All of it is ordinary host memory, so that the address sanitizer
- * sees a kernel that leaves its buffer. A tree of ranges tells what an address belongs to; `lock` guards the tree and
- * the sums.
+ * sees a kernel that leaves its buffer; what is mapped into reserved ranges is in engine_virtual.c. A tree of ranges
+ * tells what an address belongs to; `lock` guards the tree and the sums.
  */
 #include "engine_internal.h"
 
@@ -41,16 +41,34 @@ static bool on_device(enum fake_memory_kind kind)
 }
 
 /* With the lock held. */
-static bool budget_take(const struct fake_memory *memory)
+static bool take(int device, uint64_t bytes)
 {
-    if (!on_device(memory->kind))
-        return true;
     if (!used)
         used = fake_need(calloc((size_t)fake_config()->devices, sizeof *used));
-    if (memory->bytes > fake_config()->memory_bytes - used[memory->device])
+    if (bytes > fake_config()->memory_bytes - used[device])
         return false;
-    used[memory->device] += memory->bytes;
+    used[device] += bytes;
     return true;
+}
+
+bool fake_memory_charge(int device, uint64_t bytes)
+{
+    pthread_mutex_lock(&lock);
+    bool taken = take(device, bytes);
+    pthread_mutex_unlock(&lock);
+    return taken;
+}
+
+void fake_memory_discharge(int device, uint64_t bytes)
+{
+    pthread_mutex_lock(&lock);
+    used[device] -= bytes;
+    pthread_mutex_unlock(&lock);
+}
+
+static bool budget_take(const struct fake_memory *memory)
+{
+    return !on_device(memory->kind) || take(memory->device, memory->bytes);
 }
 
 static void budget_give(const struct fake_memory *memory)
@@ -59,7 +77,7 @@ static void budget_give(const struct fake_memory *memory)
         used[memory->device] -= memory->bytes;
 }
 
-static cudaError_t enter_range(const struct fake_memory *memory)
+cudaError_t fake_memory_enter(const struct fake_memory *memory)
 {
     struct fake_memory *entry = fake_need(malloc(sizeof *entry));
     *entry = *memory;
@@ -92,7 +110,7 @@ cudaError_t fake_memory_allocate(void **pointer_out, size_t bytes, enum fake_mem
     if (bytes > fake_config()->memory_bytes ||
         posix_memalign(&base, bytes < ALIGNMENT_LARGE ? ALIGNMENT : ALIGNMENT_LARGE, bytes) != 0)
         return cudaErrorMemoryAllocation;
-    error = enter_range(&(struct fake_memory){base, bytes, kind, fake_device_current()});
+    error = fake_memory_enter(&(struct fake_memory){base, bytes, kind, fake_device_current()});
     if (error != cudaSuccess) {
         free(base);
         return error;
@@ -171,7 +189,7 @@ cudaError_t fake_memory_register(void *pointer, size_t bytes)
 {
     if (!pointer || bytes == 0)
         return cudaErrorInvalidValue;
-    return enter_range(&(struct fake_memory){pointer, bytes, FAKE_MEMORY_REGISTERED, fake_device_current()});
+    return fake_memory_enter(&(struct fake_memory){pointer, bytes, FAKE_MEMORY_REGISTERED, fake_device_current()});
 }
 
 cudaError_t fake_memory_unregister(void *pointer)
@@ -185,10 +203,11 @@ bool fake_memory_find(const void *address, struct fake_memory *memory_out)
 {
     pthread_mutex_lock(&lock);
     struct fake_memory *entry = find(address);
-    if (entry)
+    bool found = entry != NULL, is_virtual = found && entry->kind == FAKE_MEMORY_VIRTUAL;
+    if (found && !is_virtual)
         *memory_out = *entry;
     pthread_mutex_unlock(&lock);
-    return entry != NULL;
+    return is_virtual ? fake_virtual_find(address, memory_out) == FAKE_VIRTUAL_MAPPED : found;
 }
 
 void fake_memory_info(size_t *free_out, size_t *total_out)
