@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "shim/compare.h"
 #include "shim/fingerprint.h"
 #include "shim/kernels_image.h"
 
@@ -71,6 +72,9 @@ static enum rp_status driver_load(void)
         missing = SYMBOL(name);
     RP_GPU_FUNCTIONS(LOAD)
 #undef LOAD
+#define LOAD(name) driver.p_##name = (__typeof__(name) *)dlsym(handle, SYMBOL(name));
+    RP_GPU_SLOT_FUNCTIONS(LOAD)
+#undef LOAD
     dlclose(handle); /* its user keeps it */
     if (missing != NULL) {
         snprintf(error_text, sizeof error_text, "the driver has no %s", missing);
@@ -78,6 +82,16 @@ static enum rp_status driver_load(void)
     }
     driver_publish(&driver);
     return RP_OK;
+}
+
+const char *rp_gpu_slots_missing(void)
+{
+#define CHECK(name)                     \
+    if (rp_gpu_driver.p_##name == NULL) \
+        return SYMBOL(name);
+    RP_GPU_SLOT_FUNCTIONS(CHECK)
+#undef CHECK
+    return NULL;
 }
 
 bool rp_gpu_enter(struct rp_gpu_scope *scope, CUcontext context)
@@ -108,9 +122,12 @@ static enum rp_status device_fill(struct rp_gpu_device *device, CUdevice ordinal
 {
     int processors = 0;
     RP_GPU_TRY(cuDeviceGetAttribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, ordinal));
+    device->handle = ordinal;
     device->max_blocks = 2 * (unsigned)processors;
     RP_GPU_TRY(cuModuleLoadData(&device->module, rp_kernels_image));
     RP_GPU_TRY(cuModuleGetFunction(&device->fingerprint, device->module, RP_FINGERPRINT_KERNEL));
+    RP_GPU_TRY(cuModuleGetFunction(&device->compare, device->module, RP_COMPARE_KERNEL));
+    RP_GPU_TRY(cuModuleGetFunction(&device->stamp, device->module, RP_STAMP_KERNEL));
     RP_GPU_TRY(cuStreamCreate(&device->stream, CU_STREAM_NON_BLOCKING));
     return RP_OK;
 }

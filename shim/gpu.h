@@ -43,20 +43,39 @@
     X(cuEventQuery)              \
     X(cuThreadExchangeStreamCaptureMode)
 
+/* What only slots use; NULL where the driver is too old to have it. */
+#define RP_GPU_SLOT_FUNCTIONS(X)     \
+    X(cuMemGetInfo)                  \
+    X(cuMemGetAllocationGranularity) \
+    X(cuMemAddressReserve)           \
+    X(cuMemAddressFree)              \
+    X(cuMemCreate)                   \
+    X(cuMemRelease)                  \
+    X(cuMemMap)                      \
+    X(cuMemUnmap)                    \
+    X(cuMemSetAccess)                \
+    X(cuMemcpyDtoDAsync)             \
+    X(cuPointerGetAttributes)
+
 struct rp_gpu_driver {
 #define X(name) __typeof__(name) *p_##name;
     RP_GPU_FUNCTIONS(X)
+    RP_GPU_SLOT_FUNCTIONS(X)
 #undef X
 };
 
 /* Filled by rp_gpu_device_get(), and constant then. */
 extern struct rp_gpu_driver rp_gpu_driver;
 
+/* The first function of slots that the driver does not have, or NULL. After rp_gpu_device_get(). */
+const char *rp_gpu_slots_missing(void);
+
 /* What we keep in a device's primary context. */
 struct rp_gpu_device {
     CUcontext context;
     CUmodule module;
-    CUfunction fingerprint;
+    CUfunction fingerprint, compare, stamp;
+    CUdevice handle;
     CUstream stream;     /* our own, non-blocking: what is set up there waits for nobody */
     unsigned max_blocks; /* that one of our kernels is started with: enough for the memory's full rate */
 };
