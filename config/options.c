@@ -29,15 +29,16 @@ static bool read_name(const char *value, const char *const *names, size_t count,
     return false;
 }
 
+static const char *const mode_names[] = {
+#define X(name, text) text,
+    RP_MODES(X)
+#undef X
+};
+
 static bool read_mode(const char *value, enum rp_mode *mode)
 {
-    static const char *const names[] = {
-#define X(name, text) text,
-        RP_MODES(X)
-#undef X
-    };
     size_t index;
-    bool known = read_name(value, names, sizeof(names) / sizeof(names[0]), &index);
+    bool known = read_name(value, mode_names, sizeof(mode_names) / sizeof(mode_names[0]), &index);
     if (known)
         *mode = (enum rp_mode)index;
     return known;
@@ -63,6 +64,11 @@ enum rp_mode rp_options_mode(const char *value)
     if (value != NULL)
         read_mode(value, &mode);
     return mode;
+}
+
+const char *rp_options_mode_name(enum rp_mode mode)
+{
+    return mode_names[mode];
 }
 
 static bool read_path(const char *value, const char **path)

@@ -65,6 +65,9 @@ void rp_options_read(char *const *environment, struct rp_options *options);
  * read. */
 enum rp_mode rp_options_mode(const char *value);
 
+/* The value of REPRISE_MODE that means `mode`. */
+const char *rp_options_mode_name(enum rp_mode mode);
+
 /* The table of options, for `reprise help` (text) and README (markdown). */
 void rp_options_print(FILE *out, bool markdown);
 

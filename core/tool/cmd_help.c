@@ -20,8 +20,10 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 
 static void print_commands(void)
 {
-    printf("Reprise records the collectives and kernel launches of a sharded training run.\n\nCommands:\n");
-#define X(name, arguments, summary) printf("  reprise %-4s %-32s %s\n", #name, arguments, summary);
+    printf(
+        "Reprise records the collectives and kernel launches of a sharded training run, and serves repeated gathers\n"
+        "from memory.\n\nCommands:\n");
+#define X(name, arguments, summary) printf("  reprise %-4s %-44s %s\n", #name, arguments, summary);
     RP_COMMANDS(X)
 #undef X
     printf("'reprise COMMAND --help' lists a command's options.\n\nEnvironment of libreprise.so:\n");

@@ -1,6 +1,6 @@
 /*
- * reprise run: becomes the given command, with the library preloaded and recording on. The command gets this
- * process: its exit code, signals and terminal are untouched.
+ * reprise run: becomes the given command, with the library preloaded and recording, or replay, on. The command gets
+ * this process: its exit code, signals and terminal are untouched.
  */
 #include <errno.h>
 #include <limits.h>
@@ -9,23 +9,37 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "config/options.h"
 #include "core/tool/library.h"
 #include "core/tool/tool.h"
 
 struct arguments {
+    enum rp_mode mode; /* OFF: neither --record nor --replay */
     const char *directory;
     const char *library;
     char **command;
 };
+
+static void take_directory(struct argp_state *state, enum rp_mode mode, const char *argument)
+{
+    struct arguments *arguments = state->input;
+    if (argument[0] == '\0' || argument[0] == '-') /* a forgotten DIR would take the next option or the "--" */
+        argp_error(state, "--%s wants a directory, not '%s'", rp_options_mode_name(mode), argument);
+    if (arguments->mode != RP_MODE_OFF && arguments->mode != mode)
+        argp_error(state, "--record and --replay exclude each other");
+    arguments->mode = mode;
+    arguments->directory = argument;
+}
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct arguments *arguments = state->input;
     switch (key) {
     case 'r':
-        if (argument[0] == '\0' || argument[0] == '-') /* a forgotten DIR would take the next option or the "--" */
-            argp_error(state, "--record wants a directory, not '%s'", argument);
-        arguments->directory = argument;
+        take_directory(state, RP_MODE_RECORD, argument);
+        return 0;
+    case 'p':
+        take_directory(state, RP_MODE_REPLAY, argument);
         return 0;
     case 'l':
         arguments->library = argument;
@@ -55,12 +69,24 @@ static int set_directory(const char *directory)
     return setenv("REPRISE_TRACE", absolute, 1);
 }
 
+/* What the options say, else what the environment says unless that is to do nothing, else record. */
+static enum rp_mode choose_mode(const struct arguments *arguments)
+{
+    enum rp_mode before = rp_options_mode(getenv("REPRISE_MODE"));
+    if (arguments->mode == RP_MODE_OFF)
+        return before != RP_MODE_OFF ? before : RP_MODE_RECORD;
+    if (before != RP_MODE_OFF && before != arguments->mode)
+        rp_tool_error("run", "--%s takes the place of REPRISE_MODE=%s", rp_options_mode_name(arguments->mode),
+                      rp_options_mode_name(before));
+    return arguments->mode;
+}
+
 static int set_environment(const struct arguments *arguments, const char *library)
 {
     char *preload = rp_library_preload(library, getenv("LD_PRELOAD"));
     int result = preload == NULL ? -1 : setenv("LD_PRELOAD", preload, 1);
     if (result == 0)
-        result = setenv("REPRISE_MODE", "record", 1);
+        result = setenv("REPRISE_MODE", rp_options_mode_name(choose_mode(arguments)), 1);
     if (result == 0 && arguments->directory != NULL)
         result = set_directory(arguments->directory);
     if (result != 0)
@@ -74,11 +100,14 @@ int rp_cmd_run(int argc, char **argv)
     static const struct argp_option options[] = {
         {"record", 'r', "DIR", 0, "Write the trace to DIR, which must not exist yet (default: reprise-<time>-<pid>)",
          0},
+        {"replay", 'p', "DIR", 0, "Also serve repeated gathers from memory; the trace goes to DIR, as with --record",
+         0},
         {"lib", 'l', "FILE", 0, "Load this libreprise.so instead of the one that belongs to this command", 0},
         {0},
     };
-    static const struct argp argp = {options, parse, "COMMAND...", "Runs COMMAND with Reprise loaded and records it.",
-                                     NULL,    NULL,  NULL};
+    static const struct argp argp = {
+        options, parse, "COMMAND...", "Runs COMMAND with Reprise loaded and records it, or replays it.",
+        NULL,    NULL,  NULL};
     struct arguments arguments = {0};
     char library[PATH_MAX];
     rp_tool_parse(&argp, "run", ARGP_IN_ORDER, argc, argv, &arguments);

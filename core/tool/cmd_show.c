@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/tool/order_view.h"
+#include "core/tool/plan_view.h"
 #include "core/tool/rows.h"
 #include "core/tool/summary.h"
 #include "core/tool/timeline.h"
@@ -12,7 +13,7 @@
 
 #define UNCUT_SHOWN 200 /* ops that are shown of a run in which no step was found */
 
-enum view { VIEW_OPS, VIEW_ORDER, VIEW_MODULES, VIEW_CSV };
+enum view { VIEW_OPS, VIEW_ORDER, VIEW_MODULES, VIEW_PLAN, VIEW_CSV };
 
 /* Steps count from 1 for people, as training programs count them, and from 0 in here. */
 enum { STEP_REPRESENTATIVE = -1, STEP_ALL = -2, RANK_FIRST = -1 };
@@ -46,6 +47,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case 'm':
         arguments->view = VIEW_MODULES;
         return 0;
+    case 'p':
+        arguments->view = VIEW_PLAN;
+        return 0;
     case 'c':
         arguments->view = VIEW_CSV;
         return 0;
@@ -71,6 +75,7 @@ static void parse_arguments(int argc, char **argv, struct arguments *arguments)
         {"all-ops", 'a', NULL, 0, "Show allocations too", 0},
         {"order", 'o', NULL, 0, "Only the order: modules per phase, in sequence", 0},
         {"modules", 'm', NULL, 0, "Only ops, bytes and launches per module and phase", 0},
+        {"plan", 'p', NULL, 0, "Only the gathers and where their bytes came from, and what became of replay", 0},
         {"csv", 'c', NULL, 0, "Only the ops, as comma-separated values with every field", 0},
         {0},
     };
@@ -155,6 +160,8 @@ static enum rp_status print_view(const struct arguments *arguments, const struct
     printf("\n%s, ops %zu to %zu\n", title, range.from, range.to - 1);
     if (arguments->view == VIEW_MODULES)
         return rp_order_view_modules(stdout, trace, range.from, range.to);
+    if (arguments->view == VIEW_PLAN)
+        return rp_plan_view_print(stdout, trace, range.from, range.to, title);
     if (arguments->view == VIEW_OPS) {
         print_ops(arguments, trace, range);
         printf("\norder of %s\n", title);

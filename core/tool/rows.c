@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "core/tool/source.h"
 #include "core/tool/tool.h"
 
 #define MODULE_MAX 200 /* bytes of a module's name in text */
@@ -11,10 +12,12 @@
 
 struct row {
     char position[24], module[MODULE_MAX], op[160], comm[16], launches[24], fingerprint[20];
-    const char *phase;
+    const char *phase, *source;
 };
 
-static const char *const titles[] = {"position", "module", "phase", "op", "communicator", "launches", "fingerprint"};
+static const char *const titles[] = {"position",     "module",   "phase",       "op",
+                                     "communicator", "launches", "fingerprint", "source"};
+#define CELLS (sizeof(titles) / sizeof(titles[0]))
 
 /* What a person should know of how the call went. */
 static const char *op_remark(const struct rp_op *op)
@@ -36,6 +39,7 @@ static void fill_row(struct row *row, const struct rp_trace *trace, const struct
         snprintf(row->position, sizeof(row->position), "%" PRIu64, op->op.position);
     rp_tool_safe(rp_module_name(trace->modules, op->op.module), row->module, sizeof(row->module));
     row->phase = rp_phase_name((enum rp_phase)op->op.phase);
+    row->source = rp_source_name(rp_source_of(&op->op));
     snprintf(row->op, sizeof(row->op), "%s%s", rp_op_print(&op->op, text, sizeof(text)), op_remark(&op->op));
     snprintf(row->comm, sizeof(row->comm), "-");
     if (op->op.comm != RP_NO_COMM)
@@ -67,10 +71,14 @@ void rp_rows_measure(struct rp_rows *rows, const struct rp_trace *trace, const s
     widen(&rows->launches, titles[5], row.launches);
 }
 
-static void print_row(const struct rp_rows *rows, FILE *out, const char *indent, const char *const cells[7])
+static void print_row(const struct rp_rows *rows, FILE *out, const char *indent, const char *const cells[CELLS])
 {
-    fprintf(out, "%s%*s  %-*s  %-*s  %-*s  %*s  %*s  %s\n", indent, rows->position, cells[0], rows->module, cells[1],
-            rows->phase, cells[2], rows->op, cells[3], rows->comm, cells[4], rows->launches, cells[5], cells[6]);
+    fprintf(out, "%s%*s  %-*s  %-*s  %-*s  %*s  ", indent, rows->position, cells[0], rows->module, cells[1],
+            rows->phase, cells[2], rows->op, cells[3], rows->comm, cells[4]);
+    if (rows->view == RP_ROWS_PLAN)
+        fprintf(out, "%s\n", cells[7]);
+    else
+        fprintf(out, "%*s  %s\n", rows->launches, cells[5], cells[6]);
 }
 
 void rp_rows_head(const struct rp_rows *rows, FILE *out, const char *indent)
@@ -83,9 +91,9 @@ void rp_rows_print(const struct rp_rows *rows, FILE *out, const char *indent, co
 {
     struct row row = {.phase = "-"};
     fill_row(&row, trace, op);
-    print_row(
-        rows, out, indent,
-        (const char *const[]){row.position, row.module, row.phase, row.op, row.comm, row.launches, row.fingerprint});
+    print_row(rows, out, indent,
+              (const char *const[CELLS]){row.position, row.module, row.phase, row.op, row.comm, row.launches,
+                                         row.fingerprint, row.source});
 }
 
 char *rp_rows_event(const struct rp_trace *trace, const struct rp_op *op, char *text, size_t size)
@@ -124,7 +132,7 @@ static void csv_text(FILE *out, const char *name)
 void rp_rows_csv_head(FILE *out)
 {
     fputs("rank,step,op,position,module,phase,kind,bytes,dtype,reduction,root,communicator,thread,stream,group,flags,"
-          "begin_ns,end_ns,launches,launch_digest,launches_lost,fingerprint\n",
+          "begin_ns,end_ns,launches,launch_digest,launches_lost,fingerprint,source\n",
           out);
 }
 
@@ -161,5 +169,9 @@ void rp_rows_csv(FILE *out, const struct rp_trace *trace, size_t index, size_t s
     fprintf(out, "%" PRIu32 ",%016" PRIx64 ",%d,", op->launches, op->launch_digest, op->lossy);
     if (op->has_fingerprint)
         fprintf(out, "%016" PRIx64 "%016" PRIx64, op->fingerprint[0], op->fingerprint[1]);
+    fputc(',', out);
+    enum rp_source source = rp_source_of(&op->op);
+    if (source != RP_SOURCE_NONE)
+        csv_text(out, rp_source_name(source));
     fputc('\n', out);
 }

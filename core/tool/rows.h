@@ -8,8 +8,12 @@
 #include "core/tool/timeline.h"
 #include "core/trace/trace.h"
 
-/* Widths of the columns of text, grown by rp_rows_measure(). Zero-initialised. */
+/* What a line ends with: the launches behind the op and its fingerprint, or where a gather's bytes came from. */
+enum rp_rows_view { RP_ROWS_CALLS, RP_ROWS_PLAN };
+
+/* The view, and the widths of its columns of text, grown by rp_rows_measure(). Zero-initialised but for the view. */
 struct rp_rows {
+    enum rp_rows_view view;
     int position, module, phase, op, comm, launches;
 };
 

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/tool/states.h"
 #include "core/tool/tool.h"
 
 static const char *origin_name(enum rp_comm_origin origin)
@@ -103,6 +104,7 @@ void rp_summary_rank(FILE *out, const struct rp_trace *trace, const struct rp_ti
             timeline->whole, trace->comm_count, plural(trace->comm_count));
     if (timeline->whole > 0 && !has_fingerprints(trace))
         fprintf(out, "no fingerprints: steps are cut where calls repeat, and one may be a microbatch\n");
+    rp_states_line(out, trace);
     fputc('\n', out);
     if (trace->comm_count > 0)
         print_comms(out, trace);

@@ -15,7 +15,8 @@
 
 /* X(name, arguments, summary): every command is a function rp_cmd_<name>() in cmd_<name>.c */
 #define RP_COMMANDS(X)                                                                          \
-    X(run, "[--record DIR] [--] COMMAND...", "run a command with Reprise loaded and record it") \
+    X(run, "[--record DIR|--replay DIR] [--] COMMAND...",                                       \
+      "run a command with Reprise loaded: record it, or replay it")                             \
     X(show, "DIR|FILE", "print the ops of a recorded run, step by step, with module and phase") \
     X(diff, "A B", "compare two recorded runs and name the first difference")                   \
     X(help, "[--markdown]", "print the commands and the REPRISE_* variables")

@@ -153,9 +153,9 @@ END
     make_trace a
     succeeds show a --csv --step all --all-ops
     [ "$(wc -l < out)" = 73 ]
-    [ "$(awk -F, '{ print NF }' out | sort -u)" = 22 ]
-    has "0,5,48,36,layers.0,forward,all-gather,2097152,bfloat16,-,,0,0,0x5500,0,0x21,49000000,49400000,7,9350c6a51d38bda6,0,87403132fdbda90c78bfcecd024256f3"
-    grep -Eq '^0,1,9,,-,-,malloc,4096,uint8,-,,,0,0x5500,0,0x0,10000000,10400000,0,[0-9a-f]{16},0,$' out
+    [ "$(awk -F, '{ print NF }' out | sort -u)" = 23 ]
+    has "0,5,48,36,layers.0,forward,all-gather,2097152,bfloat16,-,,0,0,0x5500,0,0x21,49000000,49400000,7,9350c6a51d38bda6,0,87403132fdbda90c78bfcecd024256f3,network"
+    grep -Eq '^0,1,9,,-,-,malloc,4096,uint8,-,,,0,0x5500,0,0x0,10000000,10400000,0,[0-9a-f]{16},0,,$' out
 }
 
 @test "show: a run without a repeating step is shown from its start" {
@@ -182,6 +182,66 @@ END
     grep -Eq '^   1  node-a           4001        [0-9]+      0.0[0-9]  cut short \([0-9]+ bytes of an unfinished block\)' out
 }
 
+@test "show: where the bytes of gathers came from" {
+    make_trace a steps=7 replay=3 miss=1 withdraw=2 at=4
+    succeeds show a --plan
+    [ "$(sed -n '/^step /,$p' out)" = "step 6, ops 60 to 71
+position  module    phase     op                           communicator  source
+      45  layers.0  forward   all-gather 2.0 MiB bfloat16             0  network, kept
+      46  layers.1  forward   all-gather 2.0 MiB bfloat16             0  network, kept
+      47  layers.2  forward   all-gather 2.0 MiB bfloat16             0  network, kept
+      48  layers.2  backward  all-gather 2.0 MiB bfloat16             0  withdrawn
+      50  layers.1  backward  all-gather 2.0 MiB bfloat16             0  repaired
+      52  layers.0  backward  all-gather 2.0 MiB bfloat16             0  memory
+
+ gathers   network  network, kept    memory  repaired  withdrawn  bytes not sent
+       6         0              3         1         1          1         2097152  step 6
+      42        18             12         6         3          3        12582912  whole run
+
+  seconds  communicator  what became of replay
+    0.000             0  replay learning
+    0.036             0  replay armed: from position 27
+    0.083             0  replay resting: a rank waited longer than the bound
+    0.083             1  replay passive: \x1b[31mnothing repeats
+    0.084             0  replay figures: gathers: 6 from memory" ]
+    succeeds show a --plan --step all
+    [ "$(grep -c '  memory$' out)" = 6 ]
+    [ "$(grep -c '^ .* \(step 6\|all steps\|whole run\)$' out)" = 1 ]
+    succeeds show a --csv --step 6
+    [ "$(awk -F'"' '/all-gather/ { print NF == 3 ? $2 : "" }' out | sort | uniq -c | tr -s ' \n' ' ')" = " 3 3 network, kept " ]
+    [ "$(grep all-gather out | grep -vc '"')" = 3 ]
+    [ "$(grep -c ',repaired$' out)" = 1 ] && [ "$(grep -c ',withdrawn$' out)" = 1 ] && [ "$(grep -c ',memory$' out)" = 1 ]
+    [ "$(grep -c '^0.*,$' out)" = 5 ] # no gather, no source
+}
+
+@test "show: a plan on one rank, and where nothing was replayed" {
+    make_trace a steps=7 replay=3 miss=0 at=5 only=1
+    succeeds show a --plan --rank 1
+    has "      42        18             12        10         2          0        20971520  whole run"
+    succeeds show a --plan --rank 0
+    has "      42        18             12        12         0          0        25165824  whole run"
+    make_trace b
+    succeeds show b --plan
+    has "      36        36              0         0         0          0               0  whole run"
+    [ "$(tail -1 out)" = "no replay in this trace" ]
+}
+
+@test "show: steps of a replayed run are whole batches, though its gathers have no fingerprints" {
+    make_trace a steps=9 microbatches=2 replay=4
+    succeeds show a --plan
+    has "rank 0: 189 ops in 9 steps, 9 of them whole; 2 communicators"
+    has "      12         0              3         9         0          0        18874368  step 8"
+}
+
+@test "show: states are counted in one line" {
+    make_trace a
+    succeeds show a
+    [ "$(grep -c '^states: ' out)" = 0 ]
+    make_trace b replay=3 forks=2
+    succeeds show b
+    has "states: process forked (2), replay learning, replay armed, replay passive, replay figures"
+}
+
 # ---------------------------------------------------------------- diff
 
 @test "diff: the same" {
@@ -197,6 +257,17 @@ END
     has "same: 1 rank, 66 ops, also by bytes"
     succeeds diff a/rank-0.rpt b/rank-0.rpt
     [ "$(head -1 out)" = "same: 1 rank, 66 ops, also by bytes" ]
+}
+
+@test "diff: a replayed run and a recorded one are the same in order" {
+    make_trace a steps=7
+    make_trace b steps=7 replay=3 miss=1 withdraw=2 at=4
+    succeeds diff a b
+    has "same: 2 ranks, 154 ops, bytes compared for 92 of 140 ops with a fingerprint"
+    succeeds diff b a
+    succeeds diff b b
+    make_trace c steps=7 replay=3 skip=1 at=5
+    differs "layers.1 forward, all-gather 2.0 MiB bfloat16: only in A (rank 0, step 6, communicator 0, position 46)" a c
 }
 
 @test "diff: a rank that only one run has" {
@@ -361,6 +432,10 @@ END
     refuses "reprise: no command given; 'reprise help' lists them"
     refuses "reprise: 'record' is no command; 'reprise help' lists them" record
     refuses "reprise run: --record wants a directory, not '--'" run --record -- true
+    refuses "reprise run: --replay wants a directory, not '--'" run --replay -- true
+    refuses "reprise run: --record and --replay exclude each other" run --record x --replay y -- true
+    refuses "reprise run: --record and --replay exclude each other" run --replay y --record x -- true
+    refuses "reprise run: no command given" run --replay x
     refuses "reprise show: no trace given" show
     refuses "reprise show: takes one trace" show a a
     refuses "reprise show: unrecognized option '--ranks'" show --ranks a
@@ -389,7 +464,7 @@ END
 @test "help: every command and every variable" {
     succeeds help
     for name in run show diff help; do grep -q "^  reprise $name " out; done
-    for name in MODE TRACE LOG; do grep -q "^  REPRISE_$name " out; done
+    for name in MODE TRACE LOG BUDGET TIMEOUT VERIFY STRICT; do grep -q "^  REPRISE_$name " out; done
     cp out long
     succeeds --help
     cmp out long
@@ -414,6 +489,42 @@ END
     succeeds run --record /somewhere/else -- sh -c 'echo "$REPRISE_TRACE"'
     has "/somewhere/else"
     [ ! -e d ]
+}
+
+@test "run: replay" {
+    # shellcheck disable=SC2016 # the command's shell expands them
+    succeeds run --replay d/e -- sh -c 'echo "$LD_PRELOAD|$REPRISE_MODE|$REPRISE_TRACE"'
+    has "$BUILD/libreprise.so|replay|$PWD/d/e"
+    # shellcheck disable=SC2016
+    REPRISE_MODE=replay succeeds run -- sh -c 'echo "$REPRISE_MODE"'
+    has "replay"
+    # shellcheck disable=SC2016
+    REPRISE_MODE=Replay succeeds run --replay x -- sh -c 'echo "$REPRISE_MODE"'
+    has "replay"
+}
+
+@test "run: a mode in the environment gives way to an option, which is said" {
+    # shellcheck disable=SC2016 # the command's shell expands them
+    REPRISE_MODE=replay reprise run --record x -- sh -c 'echo "$REPRISE_MODE"'
+    [ "$status" = 0 ] && has "record"
+    [ "$(cat err)" = "reprise run: --record takes the place of REPRISE_MODE=replay" ]
+    # shellcheck disable=SC2016
+    REPRISE_MODE=record reprise run --replay x -- sh -c 'echo "$REPRISE_MODE"'
+    [ "$status" = 0 ] && has "replay"
+    [ "$(cat err)" = "reprise run: --replay takes the place of REPRISE_MODE=record" ]
+}
+
+@test "run: the library takes what replay can be told" {
+    local train=("$BUILD/minitrain" --timeout 100 --steps 2 --dim 16 --ranks 1)
+    export LD_LIBRARY_PATH=$BUILD/fake
+    reprise run --replay trace -- env RANK=0 REPRISE_BUDGET=6G REPRISE_TIMEOUT=1.5s REPRISE_VERIFY=inline REPRISE_STRICT=0 \
+        "${train[@]}"
+    cat err
+    [ "$status" = 0 ] && [ "$(grep -c ' options: ' err)" = 0 ]
+    reprise run --replay other -- env RANK=0 REPRISE_BUDGET=0 "${train[@]}"
+    cat err
+    [ "$status" = 0 ] && [ "$(grep ' options: ' err | sort -u)" = \
+        'reprise: [rank 0] warn options: REPRISE_BUDGET is "0", expected: auto, or bytes above 0, with K, M or G (times 1024); using auto' ]
 }
 
 @test "run: an LD_PRELOAD that is there is kept behind ours" {

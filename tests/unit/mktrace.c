@@ -8,7 +8,12 @@
  *   at=3 only=-1               the step from which a change below holds, and its one rank (-1: all)
  *   skip, resize, retype, rename, bytes, launches = number of the layer that is changed so (-1: none)
  *   odd=0                      1: every op of the layers has another size, so that nothing repeats
- *   fingerprints=1 finish=1 lost=0   whether ops have fingerprints; the file is completed; launches lost
+ *   microbatches=1             passes of a step with the same weights
+ *   replay=-1                  the step from which the run is replayed (-1: never): gathers have no fingerprints, the
+ *                              first one of a layer is kept and the others come from memory
+ *   miss, withdraw = number of the layer of which these are repaired, or withdrawn instead (-1: none), from step `at`
+ * on forks=0                    how often the process forked fingerprints=1 finish=1 lost=0   whether ops have
+ * fingerprints; the file is completed; launches lost
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -38,6 +43,11 @@
     X(bytes, -1)       \
     X(launches, -1)    \
     X(odd, 0)          \
+    X(microbatches, 1) \
+    X(replay, -1)      \
+    X(miss, -1)        \
+    X(withdraw, -1)    \
+    X(forks, 0)        \
     X(fingerprints, 1) \
     X(finish, 1)       \
     X(lost, 0)
@@ -57,7 +67,7 @@ enum { WORLD, NORM, NORM_MODULE = 1, LAYER_MODULE = 2 };
 struct maker {
     struct rp_trace_writer *writer;
     int rank;
-    int step;
+    int step, microbatch;
     uint64_t now;
     uint64_t position[2];
 };
@@ -110,6 +120,21 @@ static void put(struct maker *maker, const struct rp_op *op, uint64_t launches, 
         must(rp_trace_put_fingerprint(maker->writer, op->comm, op->position, fingerprint), "fingerprint");
 }
 
+static bool is_replayed(const struct maker *maker)
+{
+    return set.replay >= 0 && maker->step >= set.replay;
+}
+
+/* What replay notes of a gather of a layer. */
+static uint16_t replay_flags(const struct maker *maker, int layer, enum rp_phase phase)
+{
+    if (maker->microbatch == 0 && phase == RP_PHASE_FORWARD)
+        return RP_OP_STORED;
+    if (is_changed(maker, set.withdraw, layer))
+        return RP_OP_VOTED | RP_OP_WITHDRAWN;
+    return is_changed(maker, set.miss, layer) ? RP_OP_VOTED | RP_OP_STORED : RP_OP_VOTED | RP_OP_HIT;
+}
+
 /* A collective of a layer; `content` tells what its bytes hang on. */
 static void put_layer(struct maker *maker, enum rp_op_kind kind, int layer, enum rp_phase phase, uint64_t content)
 {
@@ -120,7 +145,11 @@ static void put_layer(struct maker *maker, enum rp_op_kind kind, int layer, enum
     struct rp_op op = make_op(maker, kind, 1 << 20, module, phase);
     op.comm = WORLD;
     op.position = maker->position[WORLD]++;
-    op.flags = RP_OP_IN_PLACE | (set.fingerprints ? RP_OP_FINGERPRINTED : 0);
+    op.flags = RP_OP_IN_PLACE;
+    if (kind == RP_OP_ALL_GATHER && is_replayed(maker))
+        op.flags |= replay_flags(maker, layer, phase);
+    else if (set.fingerprints)
+        op.flags |= RP_OP_FINGERPRINTED;
     if (kind == RP_OP_REDUCE_SCATTER) {
         op.redop = RP_REDOP_AVG;
         op.dtype = RP_DTYPE_FLOAT32;
@@ -154,18 +183,49 @@ static void put_beside(struct maker *maker)
     put(maker, &norm, 2, hash((uint64_t)maker->step, 77, 0));
 }
 
-/* Weights are new in every step, and the same in its forward and backward. */
-static void put_step(struct maker *maker)
+/* Weights are new in every step, and the same in all its passes. */
+static void put_pass(struct maker *maker)
 {
     uint64_t generation = (uint64_t)maker->step, rank = (uint64_t)maker->rank;
+    uint64_t batch = generation + 1000 * (uint64_t)maker->microbatch;
     for (int layer = 0; layer < set.layers; layer++)
         put_layer(maker, RP_OP_ALL_GATHER, layer, RP_PHASE_FORWARD, hash(generation, (uint64_t)layer, rank));
     for (int layer = set.layers - 1; layer >= 0; layer--) {
         put_layer(maker, RP_OP_ALL_GATHER, layer, RP_PHASE_BACKWARD, hash(generation, (uint64_t)layer, rank));
-        put_layer(maker, RP_OP_REDUCE_SCATTER, layer, RP_PHASE_BACKWARD, hash(generation, 100 + (uint64_t)layer, rank));
+        put_layer(maker, RP_OP_REDUCE_SCATTER, layer, RP_PHASE_BACKWARD, hash(batch, 100 + (uint64_t)layer, rank));
     }
+}
+
+static void put_state(struct maker *maker, enum rp_trace_state state, uint32_t comm, const char *text)
+{
+    must(rp_trace_put_state(maker->writer, state, comm, maker->now, text), "state");
+}
+
+static void put_step(struct maker *maker)
+{
+    char armed[64];
+    snprintf(armed, sizeof(armed), "from position %" PRIu64, maker->position[WORLD]);
+    if (maker->step == set.replay)
+        put_state(maker, RP_STATE_REPLAY_ARMED, WORLD, armed);
+    for (maker->microbatch = 0; maker->microbatch < set.microbatches; maker->microbatch++)
+        put_pass(maker);
     put_beside(maker);
     must(rp_trace_flush(maker->writer), "flush");
+}
+
+/* In another order than that of time: the file holds them as they came in. */
+static void put_states(struct maker *maker)
+{
+    for (int i = 0; i < set.forks; i++)
+        put_state(maker, RP_STATE_FORKED, RP_NO_COMM, NULL);
+    if (set.replay < 0)
+        return;
+    put_state(maker, RP_STATE_REPLAY_FIGURES, WORLD, "gathers: 6 from memory");
+    maker->now -= 1000;
+    if (set.withdraw >= 0)
+        put_state(maker, RP_STATE_REPLAY_RESTING, WORLD, "a rank waited longer than the bound");
+    put_state(maker, RP_STATE_REPLAY_PASSIVE, NORM, "\x1b[31mnothing repeats");
+    maker->now += 1000;
 }
 
 static void put_names(struct maker *maker)
@@ -205,8 +265,11 @@ static void make_rank(const char *directory, int rank)
     struct maker maker = {.rank = rank, .now = identity.start_ticks};
     must(trace_file_create(directory, &identity, &maker.writer), directory);
     put_names(&maker);
+    if (set.replay >= 0)
+        put_state(&maker, RP_STATE_REPLAY_LEARNING, WORLD, NULL);
     for (maker.step = 0; maker.step < set.steps; maker.step++)
         put_step(&maker);
+    put_states(&maker);
     if (set.lost > 0)
         must(rp_trace_put_loss(maker.writer, 0, (uint64_t)set.lost, 0, 0), "loss");
     if (!set.finish) {

@@ -270,6 +270,20 @@ static void fail_op(struct rp_trace *trace)
     trace->ops[at(1, 1)].op.flags = RP_OP_FAILED;
 }
 
+/* What replay notes of a gather is how it was served, not what was called; there is no fingerprint of what it serves.
+ */
+static void replay(struct rp_trace *trace)
+{
+    static const uint16_t flags[] = {RP_OP_STORED, RP_OP_VOTED | RP_OP_HIT, RP_OP_VOTED | RP_OP_STORED,
+                                     RP_OP_VOTED | RP_OP_WITHDRAWN};
+    for (size_t i = at(1, 0), gathers = 0; i < trace->op_count; i++) {
+        if (trace->ops[i].op.kind != RP_OP_ALL_GATHER)
+            continue;
+        trace->ops[i].op.flags |= flags[gathers++ % 4];
+        trace->ops[i].has_fingerprint = false;
+    }
+}
+
 static void swap_layers(struct rp_trace *trace)
 {
     struct rp_trace_op op = trace->ops[at(1, 1)];
@@ -325,6 +339,7 @@ static const struct {
     {"lossy", change_lossy_launches, RP_DIFF_ALIKE, {0}, NO_FIRST, NO_FIRST, NO_FIRST},
     {"bytes", change_bytes, RP_DIFF_DIFFERENT, {[8] = 9 + 10 * (STEPS - 2)}, NO_FIRST, NO_FIRST, PER_STEP + 1},
     {"unknown bytes", change_bytes_without_fingerprint, RP_DIFF_ALIKE, {0}, NO_FIRST, NO_FIRST, NO_FIRST},
+    {"replay", replay, RP_DIFF_ALIKE, {0}, NO_FIRST, NO_FIRST, NO_FIRST},
     {"exchange", exchange_module, RP_DIFF_DIFFERENT, {1, 1}, PER_STEP + 4, NO_FIRST, NO_FIRST},
     {"repeat, launches", repeat_layer_and_launch, RP_DIFF_DIFFERENT, {0, 1}, PER_STEP + 2, NO_FIRST, NO_FIRST},
     {"malloc", drop_malloc, RP_DIFF_ALIKE, {0}, NO_FIRST, NO_FIRST, NO_FIRST},

@@ -1,0 +1,12 @@
+/* Where the bytes of gathers came from when a run was replayed: one line a gather, totals, what became of replay. */
+#ifndef RP_TOOL_PLAN_VIEW_H
+#define RP_TOOL_PLAN_VIEW_H
+
+#include <stdio.h>
+
+#include "core/trace/trace.h"
+
+/* Prints the gathers of ops [from, to), which are called `title`, and the totals of these and of all. RP_NO_MEMORY. */
+enum rp_status rp_plan_view_print(FILE *out, const struct rp_trace *trace, size_t from, size_t to, const char *title);
+
+#endif
