@@ -7,6 +7,7 @@
 
 #include "core/tool/order_view.h"
 #include "core/tool/rows.h"
+#include "core/tool/source.h"
 #include "core/tool/tool.h"
 #include "tests/unit/tool_trace.h"
 
@@ -52,6 +53,43 @@ static void test_remarks(void **state)
         op->op.flags = table[i].flags;
         OUTPUT(text, out, rp_rows_print(&rows, out, "", trace, op));
         assert_non_null(strstr(text, table[i].remark));
+    }
+    tool_trace_free(trace);
+}
+
+/* Every set of flags that replay notes, and calls that delivered nothing. */
+static void test_sources(void **state)
+{
+    static const struct {
+        enum rp_op_kind kind;
+        uint16_t flags;
+        const char *name, *csv;
+    } table[] = {
+        {RP_OP_ALL_GATHER, 0, "network", ",network\n"},
+        {RP_OP_ALL_GATHER, RP_OP_IN_PLACE | RP_OP_IN_GROUP | RP_OP_FINGERPRINTED, "network", ",network\n"},
+        {RP_OP_ALL_GATHER, RP_OP_STORED, "network, kept", ",\"network, kept\"\n"},
+        {RP_OP_ALL_GATHER, RP_OP_VOTED | RP_OP_HIT, "memory", ",memory\n"},
+        {RP_OP_ALL_GATHER, RP_OP_VOTED, "repaired", ",repaired\n"},
+        {RP_OP_ALL_GATHER, RP_OP_VOTED | RP_OP_STORED, "repaired", ",repaired\n"},
+        {RP_OP_ALL_GATHER, RP_OP_VOTED | RP_OP_WITHDRAWN, "withdrawn", ",withdrawn\n"},
+        {RP_OP_ALL_GATHER, RP_OP_FAILED, "-", ",\n"},
+        {RP_OP_ALL_GATHER, RP_OP_SIMULATED, "-", ",\n"},
+        {RP_OP_ALL_GATHER, RP_OP_CAPTURED, "-", ",\n"},
+        {RP_OP_REDUCE_SCATTER, 0, "-", ",\n"},
+    };
+    (void)state;
+    struct rp_trace *trace = tool_trace_make();
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        char end[32];
+        struct rp_rows rows = {.view = RP_ROWS_PLAN};
+        struct rp_trace_op *op = tool_trace_add(trace, 0, table[i].kind, 256, "a", RP_PHASE_FORWARD, 0);
+        op->op.flags = table[i].flags;
+        assert_string_equal(rp_source_name(rp_source_of(&op->op)), table[i].name);
+        OUTPUT(text, out, rp_rows_print(&rows, out, "", trace, op));
+        snprintf(end, sizeof(end), "  %s\n", table[i].name);
+        assert_string_equal(text + strlen(text) - strlen(end), end);
+        OUTPUT(text, out, rp_rows_csv(out, trace, i, 1));
+        assert_string_equal(text + strlen(text) - strlen(table[i].csv), table[i].csv);
     }
     tool_trace_free(trace);
 }
@@ -143,7 +181,7 @@ static void test_csv(void **state)
     op->lossy = true;
     OUTPUT(text, out, rp_rows_csv(out, trace, 0, 9));
     assert_string_equal(text, "3,9,0,0,\"a \"\"b\"\", c\\x0a\",backward,reduce,8,float32,max,1,1,5,0x2a,4,0x2,0,5,6,"
-                              "0000000000000007,1,fedcba9876543210fedcba9876543210\n");
+                              "0000000000000007,1,fedcba9876543210fedcba9876543210,\n");
     tool_trace_free(trace);
 }
 
@@ -186,6 +224,7 @@ int main(void)
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_columns),
         cmocka_unit_test(test_remarks),
+        cmocka_unit_test(test_sources),
         cmocka_unit_test(test_names_are_made_safe),
         cmocka_unit_test(test_events_are_named),
         cmocka_unit_test(test_csv),
