@@ -12,10 +12,13 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* Seconds that the watchdogs of the other ranks get after they are due. */
 #define GRACE_SECONDS 15
+/* What --allocate leaves of the free memory. */
+#define MARGIN_BYTES ((size_t)4 << 20)
 
 static bool due(int every, int step)
 {
@@ -79,6 +82,28 @@ static void evaluate(struct mt_trainer *t, struct mt_pass pass)
     mt_range_pop(t);
 }
 
+/* A program that grows: nothing that others keep on the device may be in its way. It goes with the process. */
+static void allocate(const struct mt_trainer *t)
+{
+    void *memory;
+    if (t->free_memory <= MARGIN_BYTES)
+        mt_die("--allocate: only %zu bytes are free", t->free_memory);
+    size_t bytes = t->free_memory - MARGIN_BYTES;
+    MT_CUDA(cudaMalloc(&memory, bytes));
+    MT_CUDA(cudaMemsetAsync(memory, 0xff, bytes, t->compute));
+}
+
+/* As a data loader forks its workers. */
+static void fork_child(void)
+{
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0)
+        exit(0);
+    if (child < 0 || waitpid(child, &status, 0) != child || status != 0)
+        mt_die("--fork-every: a child ended with status %d", status);
+}
+
 static void train_step(struct mt_trainer *t, struct mt_worker *worker, int step, int *order)
 {
     const struct mt_options *o = t->options;
@@ -89,6 +114,8 @@ static void train_step(struct mt_trainer *t, struct mt_worker *worker, int step,
                            .loss_parts = o->microbatches};
     if (o->kill.rank == t->rank && o->kill.value == step)
         raise(SIGKILL);
+    if (o->allocate.rank == t->rank && o->allocate.value == step)
+        allocate(t);
     for (pass.microbatch = 0; pass.microbatch < o->microbatches; pass.microbatch++)
         microbatch(t, worker, &pass);
     optimizer(t, step);
@@ -98,6 +125,8 @@ static void train_step(struct mt_trainer *t, struct mt_worker *worker, int step,
     if (due(o->eval_every, step))
         evaluate(t, pass);
     mt_deliveries_collect(t);
+    if (due(o->fork_every, step))
+        fork_child();
 }
 
 static void train(struct mt_trainer *t)

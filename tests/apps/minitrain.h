@@ -92,6 +92,7 @@ struct mt_trainer {
     cudaEvent_t compute_done, reduce_done, peer_done;
     float *losses, *mean_losses, *eval_losses; /* device, one a step */
     cudaEvent_t *step_marks;                   /* steps + 1 */
+    size_t free_memory;                        /* bytes of the device that setup left */
     struct mt_deliveries *deliveries;
 };
 
@@ -117,10 +118,10 @@ void mt_reduce(struct mt_trainer *t, const struct mt_pass *pass, const struct mt
 void mt_loss_reduce(struct mt_trainer *t, int step);
 /* --sendrecv: the previous rank's words come to t->received. */
 void mt_ring_exchange(struct mt_trainer *t, const struct mt_pass *pass, const uint32_t *send);
-/* --recv-first, from the second step on: odd ranks receive what the rank before them sends; mt_peer_join mixes it into
- * `activation`. */
+/* --recv-first, from the second step on: odd ranks receive, on the gather stream once it follows the compute stream and
+ * before the root's gather, what the rank before them sends after its own; mt_peer_join mixes it into `activation`. */
 void mt_peer_receive(struct mt_trainer *t, const struct mt_pass *pass);
-void mt_peer_send(struct mt_trainer *t, const struct mt_pass *pass, const uint32_t *send);
+void mt_peer_send(struct mt_trainer *t, const struct mt_pass *pass);
 void mt_peer_join(struct mt_trainer *t, const struct mt_pass *pass, uint32_t *activation);
 
 /* minitrain_pass.c: forward and backward of one microbatch, as FSDP2 schedules them. */

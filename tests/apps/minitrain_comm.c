@@ -282,18 +282,19 @@ void mt_peer_receive(struct mt_trainer *t, const struct mt_pass *pass)
 {
     if (!has_peer(t, pass, 1))
         return;
-    mt_stream_follow(t->peer, t->compute, t->compute_done);
-    settle(t->peer_comm, ncclRecv(t->from_peer, t->words, ncclUint32, t->rank - 1, t->peer_comm, t->peer), "ncclRecv");
-    mt_delivered(t, t->peer, pass, "forward", "recv", "peer", t->from_peer, t->words * sizeof(uint32_t));
-    MT_CUDA(cudaEventRecord(t->peer_done, t->peer));
+    settle(t->peer_comm, ncclRecv(t->from_peer, t->words, ncclUint32, t->rank - 1, t->peer_comm, t->gather),
+           "ncclRecv");
+    mt_delivered(t, t->gather, pass, "forward", "recv", "peer", t->from_peer, t->words * sizeof(uint32_t));
+    MT_CUDA(cudaEventRecord(t->peer_done, t->gather));
 }
 
-void mt_peer_send(struct mt_trainer *t, const struct mt_pass *pass, const uint32_t *send)
+/* What it sends is of the pass before: it must wait for no gather of this one, since the receiver's waits for it. */
+void mt_peer_send(struct mt_trainer *t, const struct mt_pass *pass)
 {
     if (!has_peer(t, pass, 0))
         return;
     mt_stream_follow(t->peer, t->compute, t->compute_done);
-    settle(t->peer_comm, ncclSend(send, t->words, ncclUint32, t->rank + 1, t->peer_comm, t->peer), "ncclSend");
+    settle(t->peer_comm, ncclSend(t->logits, t->words, ncclUint32, t->rank + 1, t->peer_comm, t->peer), "ncclSend");
     MT_CUDA(cudaEventRecord(t->peer_done, t->peer));
 }
 

@@ -56,6 +56,9 @@ static const struct row rows[] = {
     {"default-stream", FLAG, 0, AT(default_stream), NULL, NULL, "compute on the legacy default stream"},
     {"nvtx", CHOICE, 0, AT(nvtx), "off|on", "on", "NVTX ranges \"<phase> <module>\""},
     {"kill", AT_RANK, 0, AT(kill), "RANK:STEP", NULL, "RANK kills itself at the start of STEP"},
+    {"allocate", AT_RANK, 0, AT(allocate), "RANK:STEP", NULL,
+     "RANK allocates at the start of STEP what was free after setup, less 4 MiB"},
+    {"fork-every", INT, 0, AT(fork_every), "N", NULL, "fork a child after every N-th step, which ends by exit()"},
     {"lag", AT_RANK, 0, AT(lag), "RANK:US", NULL, "RANK sleeps so long before each microbatch"},
     {"timeout", INT, 1, AT(timeout), "S", "60", "a rank that ends no step for S seconds aborts, exit code 3"},
     {"realtime", FLAG, 0, AT(realtime), NULL, NULL, "a stand-in runtime takes the time that it models"},
@@ -163,7 +166,7 @@ static const struct row *find(const char *name, size_t length)
 
 static void set_initial(struct mt_options *options)
 {
-    *options = (struct mt_options){.kill = {.rank = -1}, .lag = {.rank = -1}};
+    *options = (struct mt_options){.kill = {.rank = -1}, .lag = {.rank = -1}, .allocate = {.rank = -1}};
     for (size_t i = 0; i < ROWS; i++)
         if (rows[i].initial)
             read_value(&rows[i], rows[i].initial, options);

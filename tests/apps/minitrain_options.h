@@ -15,14 +15,14 @@ struct mt_at_rank {
 /* Steps count from 1; 0 means never. */
 struct mt_options {
     int ranks, layers, dim, tokens, microbatches, steps, seed, timeout;
-    int zero_lr_steps, eval_every, edit_weights, edit_rank, skip_layer, log_every;
+    int zero_lr_steps, eval_every, edit_weights, edit_rank, skip_layer, log_every, fork_every;
     double lr;
     int gather;    /* enum mt_gather */
     int recompute; /* enum mt_recompute */
     int nvtx;
     bool shared_block, sendrecv, host_wait, recv_first, group, two_comms, nonblocking, threads, default_stream;
     bool realtime, checksums;
-    struct mt_at_rank kill, lag;
+    struct mt_at_rank kill, lag, allocate;
 };
 
 /* A wrong command line is named in one line on standard error and ends the program with exit code 2; --help ends it

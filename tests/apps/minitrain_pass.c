@@ -38,11 +38,14 @@ static void wait_for_weights(struct mt_trainer *t)
     MT_CUDA(cudaStreamWaitEvent(t->gather, t->compute_done, 0));
 }
 
-/* The last rank issues its gather only after it knows that rank 0 has issued its own. */
+/*
+ * The last rank issues its gather only after it knows that rank 0 has issued its own. In the last microbatch, whose
+ * gathers repeat those of the first: what is gathered ahead or served from memory is waited for too.
+ */
 static bool hosts_wait(const struct mt_trainer *t, const struct mt_pass *pass, int execution)
 {
-    return t->options->host_wait && t->world > 1 && execution == 0 && pass->step > 1 && pass->microbatch == 0 &&
-           !pass->eval;
+    return t->options->host_wait && t->world > 1 && execution == 0 && pass->step > 1 &&
+           pass->microbatch == t->options->microbatches - 1 && !pass->eval;
 }
 
 static void before_gather(const struct mt_trainer *t, const struct mt_pass *pass, int execution)
@@ -116,9 +119,9 @@ void mt_pass_forward(struct mt_trainer *t, const struct mt_pass *pass)
     mt_range_push(t, "forward", "root");
     mt_peer_receive(t, pass);
     struct mt_slot *root = mt_gather(t, pass, "forward", &t->modules[0]);
+    mt_peer_send(t, pass);
     const uint16_t *weights = mt_gathered(t, root);
     embed(t, pass, weights);
-    mt_peer_send(t, pass, t->activation[0]);
     for (int execution = 0; execution < pass->blocks;)
         execution += forward_blocks(t, pass, execution);
     head(t, pass, weights);

@@ -179,6 +179,8 @@ void mt_setup(struct mt_trainer *t, const struct mt_options *options, int rank, 
     MT_CUDA(cudaStreamSynchronize(t->compute));
     mt_comms_open(t);
     t->deliveries = mt_deliveries_open(t, deliveries_of_step(t));
+    size_t total;
+    MT_CUDA(cudaMemGetInfo(&t->free_memory, &total));
 }
 
 /* The rest goes with the process. */
