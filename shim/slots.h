@@ -30,8 +30,9 @@ struct rp_slots; /* of one communicator */
 uint64_t rp_slots_held(int device);
 
 /*
- * Bytes that slots on the device may take at most now, what they hold included. `budget`: bytes, or 0 for free memory
- * plus what is held, less a reserve (the larger of a tenth of the device and 4 GiB). 0 if nothing is left.
+ * Bytes that slots on the device may take at most now, what they hold included: `budget`, but never more than there is;
+ * or, with 0, free memory plus what is held, less a reserve (the larger of a tenth of the device and 4 GiB). 0 if
+ * nothing is left. A slot takes whole granules of the device (2 MiB).
  */
 uint64_t rp_slots_budget(int device, uint64_t budget);
 
@@ -41,10 +42,16 @@ uint64_t rp_slots_budget(int device, uint64_t budget);
  */
 enum rp_status rp_slots_create(int device, uint32_t nranks, uint32_t rank, struct rp_slots **slots_out);
 
-/* Gives back what is idle; memory whose last use is still under way is given back at a later call of anything here. */
+/*
+ * Gives back what is idle; memory whose last use is still under way is given back at a later create, destroy, resize,
+ * budget or reclaim. Never waits for a call that is still inside; none may begin.
+ */
 void rp_slots_destroy(struct rp_slots *slots);
 
-/* Gets `count` slots of these sizes (bytes, the whole unit), giving up those before. All or none: RP_NO_MEMORY. */
+/*
+ * Gets `count` slots of these sizes (bytes, the whole unit, at least 1), giving up those before; a slot of the same
+ * size at the same index stays, content and all. All or none: RP_NO_MEMORY, and the set has no slots then.
+ */
 enum rp_status rp_slots_resize(struct rp_slots *slots, const uint64_t *bytes, size_t count);
 
 /* True if the slot's memory is there. */
