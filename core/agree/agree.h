@@ -2,16 +2,38 @@
  * Agreement of the ranks of one communicator, as pure data in memory that all of them share: who is there, how far
  * each has come, what is proposed, and one decision word a lane position. No waiting here, no clock, no system call:
  * every function takes a bounded number of steps (compare-and-swap retries are bounded by the other ranks' changes of
- * one word) and returns what is true now. The shim polls (shim/gather.h), the explorer in tests/ drives the very same
- * code.
+ * one word) and returns what is true now. The shim polls (shim/gather.h), the explorer in tests/explore drives the very
+ * same code.
  *
  * All zero is the initial state; nobody initialises. The memory is the same on all ranks, mapped anywhere.
  *
  * What must hold (the explorer checks it):
- *   - all ranks that read a position of an arming read the same verdict;
- *   - YES only if every rank voted yes with the same digest;
- *   - nobody has a YES at or behind the arming's dead_from;
- *   - a word is used again only when every rank has passed the position that used it before.
+ *   - (same)    if one rank that reads a position of an arming reads YES, so do all; of the no verdicts all read the
+ *               same one, or plain NO where the arming is dead;
+ *   - (all)     YES only if every rank voted yes with the same digest;
+ *   - (dead)    nobody has a YES at or behind the arming's dead_from;
+ *   - (recycle) a word is used again only when every rank has passed the position that used it before.
+ *
+ * Why.
+ *   One word: of one position's states only OPEN is ever swapped for another, so the first final state that the word
+ * takes stays, and whoever reads it reads that one. (recycle) keeps it there until the last rank has read it: the swap
+ * that begins a new epoch follows a look at every rank's `passed`, which a rank moves only when it has read.
+ *   YES is made by the swap that brings the votes to nranks. Each rank votes once, so it holds a vote of every rank,
+ * and each of those swaps compared the digest with the one that is in the word.
+ *   dead_from is only ever lowered by a rank C to a position that C has not voted at (rp_agree: `voted` says up to
+ * where it has), and C votes at none behind it from then on, because it looks at dead_from before each vote and
+ * dead_from never rises. So a YES at or behind dead_from would lack C's vote, and a rank that says NO at a dead
+ * position without looking at the word contradicts nobody's YES. That covers a killed lane, a word that is not free, a
+ * withdrawal (C withdrew or read it) and a rank that died (a peer withdraws). A position is voted in at most one
+ * arming, and the digest in the word is salted by the arming: votes of two armings never add up.
+ *
+ * Memory orders. All loads acquire, all stores release, all swaps both (agree_atomic.h); less is needed:
+ *   - what is said above of one word, or of one arming's dead_from, follows from that word's own modification order;
+ *     C's kill before C's later looks is program order (or the lock that let the hook of an abort in);
+ *   - `passed`: C reads a word, then releases `passed`; who acquires that and swaps the word comes after C's read, so C
+ *     cannot have read the new epoch;
+ *   - `published`, `proposals`, `here`: data first, then the release; pairs with the acquire of the readers.
+ * No argument needs two variables to be seen in one order by a third rank, so none needs sequential consistency.
  *
  * Threads: each rank's functions from one thread at a time, except rp_agree_kill().
  */
@@ -48,9 +70,11 @@ static inline bool rp_verdict_disarms(enum rp_verdict verdict)
     return verdict == RP_VERDICT_DISARM_SLOWER || verdict == RP_VERDICT_DISARM_BUDGET;
 }
 
+#ifndef RP_AGREE_WORDS       /* the explorer sets less */
 #define RP_AGREE_WORDS 1024u /* decision words: how far two ranks may be apart */
 #define RP_AGREE_ARMINGS 64u /* armings in a communicator's life; each has its own word and dead_from */
-#define RP_AGREE_RANKS 512u  /* more: passive */
+#endif
+#define RP_AGREE_RANKS 512u /* more: passive */
 #define RP_NO_ARMING UINT32_MAX
 
 /* A proposal of the lane's rank 0: what to replay and from where. Written once, before it is published. */
@@ -70,6 +94,7 @@ struct rp_agree {
     uint32_t seat;   /* of this rank, given by rp_agree_join() in the order of arrival */
     uint32_t nranks; /* known when complete */
     uint32_t rank;
+    uint64_t voted; /* this rank has voted at no position from here on; kept by rp_agree_vote() */
 };
 
 /* Bytes of the shared memory for at most `seats` ranks. At most 1 MiB up to RP_AGREE_RANKS. */
@@ -80,7 +105,7 @@ size_t rp_agree_bytes(uint32_t seats);
 /*
  * Registers this rank, before its real creation of the communicator; never taken back. `terms`: hash of version, mode,
  * options that must be alike, blocking. `token`: random for this process, so that two ranks in one process are seen.
- * RP_FULL: more came than there are seats.
+ * RP_FULL: more came than there are seats. RP_INVALID: no seats, or more than RP_AGREE_RANKS.
  */
 enum rp_status rp_agree_join(struct rp_agree *agree, struct rp_agree_shared *shared, uint32_t seats, uint64_t terms,
                              uint64_t token);
@@ -88,8 +113,8 @@ enum rp_status rp_agree_join(struct rp_agree *agree, struct rp_agree_shared *sha
 /*
  * The real creation has completed on this rank, so all ranks have joined or never will: is every rank here, on the
  * same terms, each in a process of its own? RP_OK sets nranks and rank and publishes which rank sits here.
- * RP_NOT_FOUND: fewer than all; RP_VERSION: other terms; RP_UNSUPPORTED: two in one process. Every rank gets the same
- * answer.
+ * RP_NOT_FOUND: fewer than all; RP_FULL: more than all (left by another run); RP_VERSION: other terms; RP_UNSUPPORTED:
+ * two in one process; RP_INVALID: no such rank. Every rank that had a seat gets the same answer.
  */
 enum rp_status rp_agree_complete(struct rp_agree *agree, uint32_t nranks, uint32_t rank);
 
@@ -134,7 +159,9 @@ enum rp_verdict rp_agree_armed(struct rp_agree *agree, uint32_t arming);
  * This rank's vote at `position`, once: YES, or the no that it wants (NO, DISARM_*). `digest`: of everything that must
  * be alike (lane digest, plan, expected serial); folded to the bits that fit. Returns what the word says after it:
  * OPEN, or final. A word that is not free, or a position at or behind dead_from: NO, and the word is not touched (the
- * former lowers dead_from to the position). A digest unlike that of an earlier vote: BROKEN.
+ * former lowers dead_from to the position). A digest unlike that of an earlier vote: BROKEN, and the arming is dead
+ * behind the position. Positions rise from vote to vote; several may be voted at before the first is read (a group).
+ * A position above 2^34 - 1: NO on all ranks.
  */
 enum rp_verdict rp_agree_vote(struct rp_agree *agree, uint32_t arming, uint64_t position, uint64_t digest,
                               enum rp_verdict vote);
@@ -143,11 +170,12 @@ enum rp_verdict rp_agree_vote(struct rp_agree *agree, uint32_t arming, uint64_t 
 enum rp_verdict rp_agree_read(struct rp_agree *agree, uint32_t arming, uint64_t position);
 
 /* After the vote, at the bound: tries to close the word as WITHDRAWN and returns what it says then; if that is
- * WITHDRAWN the arming is dead behind the position. Never OPEN. */
+ * WITHDRAWN, here or in any other function, the arming is dead behind the position, or, where this rank has voted
+ * further on already, behind that. Never OPEN. */
 enum rp_verdict rp_agree_withdraw(struct rp_agree *agree, uint32_t arming, uint64_t position);
 
 /*
- * This rank will vote at no position from `from` on: lowers dead_from. `from` must be a position that this rank has not
+ * This rank will vote at no further position from `from` on: lowers dead_from to the first of these that it has not
  * voted at. Called by the owner of the lane's position, or by the hook of an abort when nobody is inside.
  */
 void rp_agree_kill(struct rp_agree *agree, uint32_t arming, uint64_t from);
