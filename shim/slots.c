@@ -133,7 +133,7 @@ enum rp_status rp_slots_create(int device, uint32_t nranks, uint32_t rank, struc
         return rp_gpu_fail(RP_UNSUPPORTED, "the device's primary context can't be made current", CUDA_SUCCESS);
     status = set_get(device, gpu, &slots);
     rp_gpu_leave(&scope);
-    if (status != RP_OK)
+    if (slots == NULL)
         return status;
     slots->nranks = nranks;
     slots->rank = rank;

@@ -83,39 +83,35 @@ bool rp_slots_give(struct rp_slots *slots)
     return gave;
 }
 
-static enum rp_status slot_new(struct rp_slots *slots, struct rp_slot **slot_out)
+/* An object without memory, or NULL: rp_gpu_error() says why. */
+static struct rp_slot *slot_new(struct rp_slots *slots)
 {
     struct rp_slot *slot = slots->free;
     if (slot != NULL) {
         slots->free = slot->next;
-        *slot_out = slot;
-        return RP_OK;
+        return slot;
     }
-    if (slots->cells_used == RP_SLOTS_CELLS)
-        return rp_gpu_fail(RP_NO_MEMORY, "too many slots", CUDA_SUCCESS);
-    slot = calloc(1, sizeof *slot);
-    if (slot == NULL)
-        return rp_gpu_fail(RP_NO_MEMORY, "no memory for a slot", CUDA_SUCCESS);
+    slot = slots->cells_used < RP_SLOTS_CELLS ? calloc(1, sizeof *slot) : NULL;
+    if (slot == NULL) {
+        rp_gpu_fail(RP_NO_MEMORY, "no memory for a further slot", CUDA_SUCCESS);
+        return NULL;
+    }
     if (rp_slot_order_make(&slot->order) != RP_OK) {
         free(slot); /* its events, if any, stay: the driver has just failed */
-        return RP_NO_MEMORY;
+        return NULL;
     }
     slot->serial = slots->cells + slots->cells_used++ * sizeof(uint64_t);
-    *slot_out = slot;
-    return RP_OK;
+    return slot;
 }
 
-/* A slot at `index` of the table, with memory. What lies there without any is used first. */
+/* A slot of that size at an index of the new table, unless there is one. */
 static enum rp_status slot_fill(struct rp_slots *slots, size_t index, uint64_t bytes)
 {
-    if (slots->table[index] == NULL) {
-        enum rp_status status = slot_new(slots, &slots->table[index]);
-        if (status != RP_OK)
-            return status;
-    }
-    struct rp_slot *slot = slots->table[index];
-    if (slot->bytes > 0)
+    if (slots->table[index] != NULL)
         return RP_OK;
+    struct rp_slot *slot = slots->table[index] = slot_new(slots);
+    if (slot == NULL)
+        return RP_NO_MEMORY;
     enum rp_status status = rp_slot_memory_get(slots->ordinal, bytes, &slot->memory);
     if (status == RP_OK)
         slot->bytes = bytes;
@@ -188,4 +184,14 @@ bool rp_slots_settled(struct rp_slots *slots, uint32_t slot)
     pthread_mutex_unlock(&slots->lock);
     rp_gpu_leave(&scope);
     return settled;
+}
+
+uint64_t rp_slots_own(struct rp_slots *slots)
+{
+    uint64_t own = 0;
+    pthread_mutex_lock(&slots->lock);
+    for (size_t i = 0; i < slots->count; i++)
+        own += slots->table[i] != NULL ? slots->table[i]->memory.mapped : 0;
+    pthread_mutex_unlock(&slots->lock);
+    return own;
 }

@@ -129,17 +129,17 @@ bool rp_slots_store(struct rp_slots *slots, uint32_t slot, cudaStream_t stream, 
     return stored;
 }
 
-static uint64_t tag_of(const struct rp_compare_entry *entry)
+/* Pairs with the system fence in publish_verdict() (kernels.cu): who sees the verdict may use its state again. */
+static uint64_t word_of(const struct rp_slots *slots, uint64_t ticket)
 {
-    return *(const volatile uint64_t *)&entry->word / 2;
+    return __atomic_load_n(&slots->entries[ticket % RP_SLOTS_TICKETS].word, __ATOMIC_ACQUIRE);
 }
 
 /* The next ticket's entry is nobody's: the compare before it there has ended. Two at once would share their state. */
 static bool entry_free(const struct rp_slots *slots)
 {
     uint64_t ticket = slots->next_ticket;
-    return ticket < RP_SLOTS_TICKETS ||
-           tag_of(&slots->entries[ticket % RP_SLOTS_TICKETS]) == ticket - RP_SLOTS_TICKETS + 1;
+    return ticket < RP_SLOTS_TICKETS || word_of(slots, ticket) / 2 == ticket - RP_SLOTS_TICKETS + 1;
 }
 
 /* `send` is apart from `receive`, or this rank's part of it. */
@@ -207,8 +207,7 @@ bool rp_slots_serve(struct rp_slots *slots, uint32_t slot, cudaStream_t stream, 
 
 enum rp_compare rp_slots_compared(const struct rp_slots *slots, uint64_t ticket)
 {
-    const struct rp_compare_entry *entry = &slots->entries[ticket % RP_SLOTS_TICKETS];
-    uint64_t word = *(const volatile uint64_t *)&entry->word, tag = ticket + 1;
+    uint64_t word = word_of(slots, ticket), tag = ticket + 1;
     if (word / 2 < tag)
         return RP_COMPARE_PENDING;
     return word == rp_compare_word(tag, 1) ? RP_COMPARE_EQUAL : RP_COMPARE_UNLIKE;

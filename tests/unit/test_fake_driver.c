@@ -372,6 +372,8 @@ static void test_compare(void **state)
     CUDA(cudaEventDestroy(end));
     CUDA(cudaStreamDestroy(stream));
     CUDA(cudaFreeHost(entry_of_op));
+    ENTRY(cuModuleUnload);
+    assert_int_equal(cuModuleUnload_entry(module), CUDA_SUCCESS);
 }
 
 static void test_error_names(void **state)
