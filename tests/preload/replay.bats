@@ -1,0 +1,393 @@
+#!/usr/bin/env bats
+# Replay, end to end: minitrain on the stand-in behind the library. Whatever happens, every delivered byte, the losses
+# and the exit code are those of the program alone; gathers that repeat come from memory, on all ranks alike.
+#
+# Replay gives up where it is not faster than the plain run, by real time: here every collective takes a millisecond of
+# it, so that one that is not made shows.
+
+setup() {
+    BUILD=$(cd "$BATS_TEST_DIRNAME/../.." && cd "${BUILD:-build}" && pwd)
+    export LD_LIBRARY_PATH=$BUILD/fake
+    unset RANK WORLD_SIZE LOCAL_RANK LD_PRELOAD NVTX_INJECTION64_PATH CUDA_LAUNCH_BLOCKING NCCL_COMM_ID "${!REPRISE_@}" \
+        "${!SLURM_@}" "${!TORCHELASTIC_@}" "${!OMPI_@}" "${!PMI@}" "${!FAKE_@}"
+    cd "$BATS_TEST_TMPDIR" || return 1
+    # A link, since the loader splits LD_PRELOAD at spaces and this clone may be anywhere.
+    ln -s "$BUILD/libreprise.so" libreprise.so
+    train=("$BUILD/minitrain" --timeout 60 --steps 16 --checksums)
+}
+
+# ---------------------------------------------------------------- running
+
+# result NAME COMMAND...: what it prints, but for the measured time, and how it ends: NAME.out, .err (of several ranks, so
+# sorted) and .status. Lines of ours go to NAME.lines.
+result() {
+    local name=$1 status=0
+    shift
+    "$@" > "$name.raw" 2> "$name.all" 3>&- || status=$?
+    sed 's/, "step_ms_median.*//' "$name.raw" > "$name.out"
+    grep '^reprise: ' "$name.all" > "$name.lines" || true
+    grep -v '^reprise: ' "$name.all" | sort > "$name.err" || true
+    echo $status > "$name.status"
+}
+
+# The environment of a run whose collectives take real time.
+slow() {
+    env FAKE_REALTIME=1 FAKE_LINK_LATENCY_US=1000 "$@"
+}
+
+# replay NAME COMMAND...: the same behind the library; the trace goes to NAME.trace.
+replay() {
+    local name=$1
+    shift
+    result "$name" slow "$BUILD/reprise" run --replay "$name.trace" -- "$@"
+}
+
+same() {
+    cmp "$1.out" "$2.out" && diff "$1.err" "$2.err" && diff "$1.status" "$2.status"
+}
+
+# ---------------------------------------------------------------- what a trace says
+
+# sources TRACE RANK: of each gather its communicator, position, module, and where its bytes came from.
+sources() {
+    "$BUILD/reprise" show "$1" --csv --step all --rank "$2" |
+        awk -F, '$7 == "all-gather" { sub(/.*,"/, "\"", $0); print $12, $4, $5, $NF }'
+}
+
+# count TRACE RANK SOURCE: how many gathers came from there.
+count() {
+    sources "$1" "$2" | grep -c " $3\$" || true
+}
+
+# All ranks did the same, gather by gather.
+alike() {
+    local rank
+    sources "$1" 0 | sort > "$1.sources"
+    [ -s "$1.sources" ]
+    for ((rank = 1; rank < $2; rank++)); do
+        sources "$1" $rank | sort | diff "$1.sources" -
+    done
+}
+
+became() {
+    "$BUILD/reprise" show "$1" --plan
+}
+passive() {
+    became "$1" | grep -q 'replay passive'
+}
+
+# The lines NAME.lines say once that, and why, a communicator is not replayed.
+said_once() {
+    [ "$(grep -cE '^reprise: \[rank [0-9]+\] warn replay: .*not replayed: .' "$1.lines")" = 1 ]
+}
+
+# ---------------------------------------------------------------- checks of a run
+
+# served NAME RANKS ARGUMENTS...: behind the library the run delivers the same, and gathers come from memory.
+served() {
+    local name=$1 ranks=$2
+    shift 2
+    result "$name.plain" "${train[@]}" --ranks "$ranks" "$@"
+    replay "$name" "${train[@]}" --ranks "$ranks" "$@"
+    same "$name.plain" "$name"
+    [ "$(cat "$name.status")" = 0 ]
+    alike "$name.trace" "$ranks"
+    [ "$(count "$name.trace" 0 memory)" -gt 0 ]
+}
+
+# not_served NAME RANKS ARGUMENTS...: it delivers the same, nothing comes from memory, and one line says so.
+not_served() {
+    local name=$1 ranks=$2
+    shift 2
+    result "$name.plain" "${train[@]}" --ranks "$ranks" "$@"
+    replay "$name" "${train[@]}" --ranks "$ranks" "$@"
+    cat "$name.lines"
+    same "$name.plain" "$name"
+    [ "$(count "$name.trace" 0 memory)" = 0 ]
+    said_once "$name"
+}
+
+# The same on two and on four ranks, at the same time.
+served_everywhere() {
+    served two 2 "$@" > two.log 2>&1 &
+    local two=$!
+    served four 4 "$@" > four.log 2>&1 &
+    local four=$! failed=
+    wait $two || failed+=" two"
+    wait $four || failed+=" four"
+    if [ -n "$failed" ]; then
+        tail -n 40 two.log four.log ./*.lines
+        echo "failed:$failed"
+        return 1
+    fi
+}
+
+# ---------------------------------------------------------------- every option alone
+
+@test "no option" { served_everywhere; }
+@test "gathers from a persistent shard" { served_everywhere --gather=persistent; }
+@test "recompute as FSDP2" { served_everywhere --recompute=fsdp2; }
+@test "recompute as FSDP1" { served_everywhere --recompute=fsdp1; }
+@test "a shared block" { served_everywhere --shared-block; }
+@test "an evaluation after every step" { served_everywhere --eval-every 1 --steps 24; }
+@test "an evaluation after every second step" { served_everywhere --eval-every 2 --steps 24; }
+@test "a skipped layer" { served_everywhere --skip-layer 12 --steps 20; }
+@test "logging" { served_everywhere --log-every 3; }
+@test "sends and receives on the gathers' communicator" { served_everywhere --sendrecv; }
+@test "groups" { served_everywhere --group; }
+@test "reductions on another communicator" { served_everywhere --two-comms; }
+@test "backward on a second thread" { served_everywhere --threads; }
+@test "the legacy default stream" { served_everywhere --default-stream; }
+@test "no NVTX ranges" { served_everywhere --nvtx=off; }
+@test "a rank that lags" { served_everywhere --lag 1:1000; }
+@test "another learning rate, seed and size" { served_everywhere --lr 0.5 --seed 7 --dim 30 --tokens 3 --layers 3 --microbatches 3; }
+@test "one microbatch" { served_everywhere --microbatches 1 --steps 20; }
+@test "forks" { served_everywhere --fork-every 1; }
+
+# ---------------------------------------------------------------- in pairs
+
+@test "groups from persistent shards, reductions elsewhere" { served_everywhere --group --gather=persistent --two-comms; }
+@test "a shared block, recomputed as FSDP1, logged" { served_everywhere --shared-block --recompute=fsdp1 --log-every 2; }
+@test "sends and receives beside groups, on two threads" { served_everywhere --sendrecv --group --threads; }
+@test "a skipped layer and an edit, evaluations between" {
+    served_everywhere --skip-layer 13 --edit-weights 17 --eval-every 2 --steps 24
+}
+@test "three ranks, odd sizes" { served three 3 --dim 7 --tokens 1 --layers 1 --gather=persistent --default-stream; }
+
+# ---------------------------------------------------------------- bytes that change
+
+# Gathers of layers.0 after the edit: what the edit makes wrong is repaired, and the repaired bytes serve again.
+@test "edited weights are repaired, on all ranks or one" {
+    for rank in -1 1; do
+        served "edit$rank" 2 --edit-weights 12 --edit-rank $rank --steps 18
+        [ "$(count "edit$rank.trace" 0 repaired)" -gt 0 ]
+        sources "edit$rank.trace" 0 | awk '/repaired$/ { repaired = 1; module = $3 } /memory$/ && repaired { after[$3]++ }
+            END { print module; exit !(module == "layers.0" && after[module] > 0) }'
+    done
+    served four 4 --edit-weights 12 --edit-rank 2
+    [ "$(count four.trace 0 repaired)" -gt 0 ]
+}
+
+@test "a learning rate of 0 in the first steps makes no false unit" {
+    served_everywhere --zero-lr-steps 8 --steps 24
+    # Also not after it: an edit, and equal bytes before it.
+    served both 2 --zero-lr-steps 8 --edit-weights 16 --steps 24
+}
+
+@test "a learning rate of 0 throughout: everything repeats" {
+    served_everywhere --zero-lr-steps 24 --steps 24
+}
+
+# ---------------------------------------------------------------- ranks that wait for one another elsewhere
+
+# withdraws NAME RANKS ARGUMENTS...: no hang, the same bytes; after three withdrawals the lane is passive.
+withdraws() {
+    local name=$1 ranks=$2
+    shift 2
+    result "$name.plain" "${train[@]}" --ranks "$ranks" --steps 40 "$@"
+    replay "$name" "${train[@]}" --ranks "$ranks" --steps 40 "$@"
+    same "$name.plain" "$name"
+    alike "$name.trace" "$ranks"
+    [ "$(count "$name.trace" 0 withdrawn)" = 3 ]
+    passive "$name.trace"
+    # Passive means so: the last steps are plain.
+    sources "$name.trace" 0 | tail -n 20 | awk '$NF != "network" { exit 1 }'
+}
+
+@test "a rank that waits on the host for another's gather" {
+    withdraws two 2 --host-wait &
+    withdraws four 4 --host-wait
+    wait $!
+}
+
+@test "a receive before a gather that its peer answers after it" {
+    withdraws two 2 --recv-first &
+    withdraws four 4 --recv-first --threads
+    wait $!
+}
+
+@test "a rank that lags more than the bound" {
+    REPRISE_TIMEOUT=4ms withdraws two 2 --lag 1:20000
+}
+
+# ---------------------------------------------------------------- ranks that are not alike
+
+# by_rank NAME VARIABLES...: two ranks started by hand, so that they may differ: rank 0 and then rank 1 get these
+# variables; "-" for none, "plain" for no library.
+by_rank() {
+    local name=$1 rank pids=() failed=0
+    shift
+    for rank in 0 1; do
+        local variables=(REPRISE_MODE=replay REPRISE_TRACE="$PWD/$name.trace" LD_PRELOAD="$PWD/libreprise.so")
+        case $1 in
+        plain) variables=(NOTHING=1) ;;
+        -) ;;
+        *) variables+=("$1") ;;
+        esac
+        slow "${variables[@]}" MINITRAIN_ID_FILE="$PWD/$name.id" WORLD_SIZE=2 RANK=$rank LOCAL_RANK=$rank "${train[@]}" &
+        pids+=($!)
+        shift
+    done
+    wait "${pids[0]}" || failed=$?
+    wait "${pids[1]}" || failed=$?
+    return $failed
+}
+
+# unlike VARIABLES...: the run is as without us, nobody serves, and one line says why.
+unlike() {
+    result plain "${train[@]}"
+    result with by_rank with "$@"
+    cat with.all
+    same plain with
+    for rank in 0 1; do
+        [ ! -e with.trace/rank-$rank.rpt ] || [ "$(count with.trace $rank memory)" = 0 ]
+    done
+    said_once with
+}
+
+@test "by hand: alike ranks are served" {
+    result plain "${train[@]}"
+    result with by_rank with - -
+    same plain with
+    alike with.trace 2
+    [ "$(count with.trace 0 memory)" -gt 0 ]
+}
+
+@test "a rank without the library" {
+    unlike - plain
+    passive with.trace
+}
+@test "rank 0 without the library" { unlike plain -; }
+@test "a rank that is off" { unlike - REPRISE_MODE=off; }
+@test "a rank that only records" { unlike - REPRISE_MODE=record; }
+@test "a rank with another rule of strictness" { unlike REPRISE_STRICT=1 -; }
+
+# The name of the terms, with their version, is in the library as text: a copy gets another one.
+@test "a rank of another version" {
+    terms=$(sed -n 's/^#define TERMS "\([^"]*\)".*/\1/p' "$BATS_TEST_DIRNAME/../../shim/gather.c")
+    [ -n "$terms" ]
+    sed "s/$terms/${terms%?}X/g" libreprise.so > other.so
+    [ "$(cmp -l libreprise.so other.so | wc -l)" = 1 ]
+    unlike - LD_PRELOAD="$PWD/other.so"
+}
+
+# ---------------------------------------------------------------- where replay stays out
+
+@test "nonblocking communicators" {
+    not_served run 2 --nonblocking --two-comms
+    passive run.trace
+}
+@test "launches that block" { CUDA_LAUNCH_BLOCKING=1 not_served run 2; }
+@test "communicators that share an id" { NCCL_COMM_ID=127.0.0.1:29999 not_served run 2; }
+
+# ---------------------------------------------------------------- strictness
+
+@test "strict: a call outside the order fails, with what was expected and what came" {
+    export REPRISE_STRICT=1
+    replay run "${train[@]}" --skip-layer 12 --ranks 4
+    cat run.all
+    [ "$(cat run.status)" = 1 ]
+    # All ranks, since they diverge alike. A layer less: the root's gather comes where the last layer's is due.
+    for rank in 0 1 2 3; do
+        grep -qE "^minitrain: \[rank $rank\] error: ncclAllGather: invalid usage.*expected .*all-gather.*(observed|but|got).*all-gather" run.err
+    done
+    grep -q 'layers.3 forward' run.err
+}
+
+@test "strict: what is inside the order, or foreign to it, passes" {
+    REPRISE_STRICT=1 served run 2 --log-every 3 --sendrecv --edit-weights 12
+}
+
+# ---------------------------------------------------------------- memory
+
+# A root of 2 MiB, which is what a slot takes at least of the device, and one block of half of it.
+@test "a budget that not all units fit into" {
+    REPRISE_BUDGET=2560K served run 2 --dim 724 --tokens 1 --layers 1 --steps 12
+    [ "$(sources run.trace 0 | awk '$NF == "memory" { print $3 }' | sort -u | wc -l)" = 1 ]
+}
+
+@test "a budget that nothing fits into" {
+    REPRISE_BUDGET=1K replay run "${train[@]}"
+    result plain "${train[@]}"
+    same plain run
+    [ "$(count run.trace 0 memory)" = 0 ]
+}
+
+@test "a program that needs the memory gets it" {
+    # Slots of replay take more than the 4 MiB that the program leaves free.
+    export FAKE_MEMORY_MB=64 REPRISE_BUDGET=32M
+    served run 2 --allocate 1:12
+}
+
+@test "a failed allocation of the program is tried again without the slots" {
+    export FAKE_MEMORY_MB=64 REPRISE_BUDGET=32M
+    "$BUILD/reprise" run --record calls -- "${train[@]}" --allocate 1:12 > /dev/null
+    last=$("$BUILD/reprise" show calls --csv --all-ops --step all --rank 1 | awk -F, '$7 == "malloc"' | wc -l)
+    # The end of the run allocates once more, for the checksum of the weights.
+    export FAKE_FAULT=malloc:rank=1,n=$((last - 1))
+    result alone "${train[@]}" --allocate 1:12 --timeout 2
+    [ "$(cat alone.status)" != 0 ]
+    grep -q 'rank 1. error: cudaMalloc(&memory' alone.err
+    replay run "${train[@]}" --allocate 1:12 --timeout 5
+    unset FAKE_FAULT
+    result plain "${train[@]}" --allocate 1:12
+    same plain run
+    [ "$(count run.trace 0 memory)" -gt 0 ]
+}
+
+# ---------------------------------------------------------------- ends
+
+@test "a rank that is killed: the others' watchdogs abort, as without us" {
+    kill=(--kill 1:10 --timeout 2)
+    for ranks in 2 4; do
+        result plain$ranks slow "${train[@]}" --ranks $ranks "${kill[@]}" &
+        replay run$ranks "${train[@]}" --ranks $ranks "${kill[@]}" &
+    done
+    wait
+    for ranks in 2 4; do
+        cat run$ranks.all
+        [ "$(cat plain$ranks.status)" = 3 ]
+        same plain$ranks run$ranks
+        [ "$(count run$ranks.trace 0 memory)" -gt 0 ]
+    done
+}
+
+names_of_ours() {
+    find /dev/shm -maxdepth 1 -name 'reprise-*' | sort
+}
+nothing_new() {
+    [ -z "$(comm -13 before <(names_of_ours))" ]
+}
+
+# Other runs of this machine have names for a moment.
+@test "nothing is left in /dev/shm, also of ranks that are killed" {
+    names_of_ours > before
+    "$BUILD/reprise" run --replay trace -- "${train[@]}" --steps 100000 --log-every 1 > /dev/null 2> log 3>&- &
+    parent=$!
+    until grep -q 'step 12 ' log; do
+        kill -0 $parent
+        sleep 0.05
+    done
+    kill -KILL $(pgrep -P $parent) $parent
+    wait $parent || true
+    for _ in {1..50}; do
+        if nothing_new; then break; fi
+        sleep 0.1
+    done
+    nothing_new
+    "$BUILD/reprise" show trace > shown
+    [ "$(grep -c '  cut short' shown)" = 2 ]
+}
+
+@test "one line at the end of the job, and the plan's view of the trace" {
+    served run 4 --two-comms
+    cat run.lines
+    [ "$(grep -cE '^reprise: \[rank [0-3]\] info replay: .*[0-9] hits' run.lines)" = 1 ]
+    became run.trace > plan
+    cat plan
+    grep -q 'all-gather .* network, kept$' plan
+    hits=$(count run.trace 0 memory)
+    awk -v hits="$hits" '/whole run$/ { found = $4 == hits } END { exit !found }' plan
+    grep -q 'replay armed' plan
+    grep -q 'replay figures: ' plan
+}
