@@ -9,19 +9,16 @@ one more layer are found where they are. Prints a line a check, then "N passed, 
 """
 
 import argparse
-import concurrent.futures
-import csv
-import io
-import json
-import os
 import pathlib
-import subprocess
 import sys
 
 import expected
+import runs
+from runs import check
 
-HERE = pathlib.Path(__file__).resolve().parent
 SMALL = dict(layers=4, microbatches=2, steps=6)
+SIZE = ["--dim", "1024", "--layers", str(SMALL["layers"]), "--seq", "512", "--ga", str(SMALL["microbatches"])]
+SIZE += ["--steps", str(SMALL["steps"]), "--det"]
 RUNS = {  # name: arguments of fsdp_train.py, how it is started
     "plain": ([], "plain"),
     "off": ([], "off"),
@@ -35,59 +32,6 @@ RUNS = {  # name: arguments of fsdp_train.py, how it is started
     "fsdp1-fp32": (["--sharding", "fsdp1", "--fp32"], "record"),
     "fsdp1": (["--sharding", "fsdp1"], "record"),
 }
-counts = dict(passed=0, failed=0)
-
-
-def check(name, ok, detail=""):
-    counts["passed" if ok else "failed"] += 1
-    print(f"{'ok    ' if ok else 'FAILED'}  {name}{': ' + str(detail) if detail else ''}", flush=True)
-
-
-class Runner:
-    def __init__(self, build, out, ranks):
-        self.reprise, self.library = build / "reprise", build / "libreprise.so"
-        self.out, self.ranks = out, ranks
-        self.environment = dict(os.environ, CUBLAS_WORKSPACE_CONFIG=":4096:8", OMP_NUM_THREADS="4")
-
-    def command(self, name):
-        arguments, how = RUNS[name]
-        port = 29600 + list(RUNS).index(name)
-        launcher = ["-m", "torch.distributed.run", f"--nproc_per_node={self.ranks}", f"--master_port={port}"]
-        size = ["--dim", "1024", "--layers", str(SMALL["layers"]), "--seq", "512", "--ga", str(SMALL["microbatches"])]
-        size += ["--steps", str(SMALL["steps"]), "--det"]
-        command = [sys.executable, *launcher, str(HERE / "fsdp_train.py"), *size, *arguments]
-        if how == "record":
-            command = [str(self.reprise), "run", "--record", str(self.out / name), "--", *command]
-        environment = dict(self.environment, LD_PRELOAD=str(self.library)) if how == "off" else self.environment
-        return command, environment
-
-    def run(self, name):
-        """(exit code, the run's line of JSON or None)."""
-        command, environment = self.command(name)
-        with open(self.out / f"{name}.err", "w") as err:
-            done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=err, text=True, timeout=240)
-        lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
-        return done.returncode, json.loads(lines[-1]) if lines else None
-
-    def run_all(self, jobs):
-        """The line of JSON of each run, by name."""
-        with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-            done = dict(zip(RUNS, pool.map(self.run, RUNS)))
-        for name, (status, result) in done.items():
-            check(f"run {name}", status == 0 and result, "" if result else f"exit {status}, see {name}.err")
-        return {name: result for name, (_, result) in done.items()}
-
-    def ops(self, name, rank):
-        arguments = ["show", str(self.out / name), "--csv", "--step", "all", "--rank", str(rank)]
-        done = subprocess.run([str(self.reprise), *arguments], capture_output=True, text=True)
-        if done.returncode != 0:
-            check(f"show {name}", False, done.stderr.strip())
-        return list(csv.DictReader(io.StringIO(done.stdout)))
-
-    def diff(self, a, b):
-        done = subprocess.run([str(self.reprise), "diff", str(self.out / a), str(self.out / b)], capture_output=True, text=True)
-        (self.out / f"diff-{a}-{b}.txt").write_text(done.stdout + done.stderr)
-        return done.returncode, done.stdout
 
 
 def events(ops, kind):
@@ -132,7 +76,7 @@ def main():
     p.add_argument("--jobs", type=int, default=3, help="runs at a time, on the same GPUs")
     a = p.parse_args()
     a.out.mkdir(parents=True, exist_ok=True)
-    runner = Runner(a.build.resolve(), a.out.resolve(), a.ranks)
+    runner = runs.Runner(a.build.resolve(), a.out.resolve(), a.ranks, RUNS, SIZE)
 
     results = runner.run_all(a.jobs)
     losses = [results[name] and results[name]["losses"] for name in ("plain", "off", "first")]
@@ -153,8 +97,7 @@ def main():
     check("diff with a skipped layer", status == 1 and skipped in text.splitlines()[0], text.splitlines()[:1])
     status, text = runner.diff("first", "more")
     check("diff with one more layer", status == 1 and "layers.4 forward" in text.splitlines()[0], text.splitlines()[:1])
-    print(f"{counts['passed']} passed, {counts['failed']} failed")
-    sys.exit(counts["failed"] != 0)
+    sys.exit(runs.summary())
 
 
 if __name__ == "__main__":
