@@ -3,10 +3,16 @@
  * data and never calls CUDA or NCCL, never waits, never asks the clock. What it says at a position depends on the
  * lane's calls, the agreed plan and the verdicts read, and on nothing else, so all ranks do the same.
  *
- *     OFF ─ no channel, nonblocking, too many ranks ──► PASSIVE
- *     LEARNING ─ proposal seen ─► ARMING ─ all acked, position reached ─► ARMED ─ disarmed, withdrawn ─► RESTING ─►
- * ARMING ... ▲                          │ no                                   │ too many misses                │
- *        └──────────────────────────┴──────────────────────────────────────┘            third time: PASSIVE ◄┘
+ *                proposal seen         all said yes, position reached         disarmed, withdrawn
+ *     LEARNING ────────────────► ARMING ──────────────────────────────► ARMED ───────────────────► RESTING
+ *        ▲ ▲                      │  ▲                                                              │  │
+ *        │ └──────────── no ──────┘  └───────────────────── proposed again ─────────────────────────┘  │
+ *        └─────────────────────────── rank 0 says: learn again ────────────────────────────────────────┘
+ *     any ── given up by any rank, the communicator ends ──► PASSIVE
+ *
+ * Rank 0 leads: it alone decides when to propose, to propose again after which rest, to learn again, and says so by
+ * proposals; any rank may end an arming (rp_agree_kill) or give the lane up. An arming begins with what follows from
+ * plan and calls alone, so ranks that left an earlier one at different positions begin alike.
  *
  * The expected place in the cycle is one entry (the cursor of this lane) or, after a divergence, all entries that fit
  * the calls since then (candidates). Foreign ops (small non-gathers, signatures that the plan does not have) pass by.
@@ -66,8 +72,11 @@ struct rp_replay_step {
     struct rp_event event; /* its name as learned, UNKNOWN if not: names cost nothing while armed */
     bool named;            /* `event` is known; else the shim may look at the site if `fingerprint` or if it records */
     /* Internal to the engine from here on. */
-    uint32_t entry;
-    bool cycle_end;
+    uint32_t unit;     /* STORE, KEEP: what the slot holds after it */
+    uint32_t entry;    /* the one entry of the plan that it is; UINT32_MAX: none or not known */
+    bool expected_hit; /* the plan says KEEP: a miss counts */
+    uint32_t epoch;    /* of the cursor */
+    uint64_t moves;
 };
 
 /* What came of it, for rp_replay_done(). */
@@ -140,8 +149,12 @@ void rp_replay_lost(struct rp_replay *replay);
 /* The communicator ends or is aborted, and no call is inside: no vote from here on. PASSIVE. */
 void rp_replay_end(struct rp_replay *replay);
 
-/* STRICT: the expected and the observed event of the last REFUSE, as one line. */
+/*
+ * STRICT: the expected and the observed op of the last REFUSE, as one line; and the name of the expected one as learned
+ * (RP_MODULE_UNKNOWN: none), which the caller can print. A refused call is no part of the lane, done or not.
+ */
 const char *rp_replay_refusal(const struct rp_replay *replay);
+struct rp_event rp_replay_refused(const struct rp_replay *replay);
 
 void rp_replay_figures(const struct rp_replay *replay, struct rp_replay_figures *figures_out);
 

@@ -1,0 +1,306 @@
+/*
+ * The contract of the engine: a call comes in (next), the shim acts, the call is done; between calls there is a turn.
+ * Here are the lane's own records (positions, digest, the ring of past calls) and the states; what is decided stands in
+ * the files that replay_private.h lists.
+ *
+ * Threads: by the thread whose turn it is on the lane; rp_replay_lost() by any.
+ */
+#include "core/replay/replay_private.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#define BOUND_LEAST_NS UINT64_C(20000000)
+
+char *rp_replay_print_size(uint64_t bytes, char *text, size_t size)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double value = (double)bytes;
+    size_t unit = 0;
+
+    for (; value >= 1023.95 && unit + 1 < sizeof(units) / sizeof(units[0]); unit++)
+        value /= 1024;
+    snprintf(text, size, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
+    return text;
+}
+
+/* ---------------------------------------------------------------- life and states */
+
+enum rp_status rp_replay_create(struct rp_agree *agree, void *table, const struct rp_replay_options *options,
+                                rp_replay_tell *tell, void *context, struct rp_replay **replay_out)
+{
+    struct rp_replay *replay = calloc(1, sizeof(*replay));
+
+    if (replay == NULL)
+        return RP_NO_MEMORY;
+    replay->agree = agree;
+    replay->options = *options;
+    replay->tell = tell;
+    replay->context = context;
+    replay->state = replay->calm = RP_REPLAY_LEARNING;
+    replay->feeding = true;
+    replay->past_count = rp_learn_positions(agree->nranks);
+    replay->past = calloc(replay->past_count, sizeof(*replay->past));
+    enum rp_status status =
+        replay->past == NULL ? RP_NO_MEMORY : rp_learn_create(table, agree->nranks, agree->rank, &replay->learn);
+    if (status != RP_OK) {
+        rp_replay_destroy(replay);
+        return status;
+    }
+    *replay_out = replay;
+    return RP_OK;
+}
+
+void rp_replay_destroy(struct rp_replay *replay)
+{
+    if (replay == NULL)
+        return;
+    rp_replay_drop_plan(replay);
+    rp_learn_destroy(replay->learn);
+    free(replay->past);
+    free(replay);
+}
+
+static bool may_enter(enum rp_replay_state from, enum rp_replay_state to)
+{
+#define TO(name) (1u << RP_REPLAY_##name)
+    static const unsigned allowed[] = {
+        [RP_REPLAY_PASSIVE] = 0,
+        [RP_REPLAY_LEARNING] = TO(LEARNING) | TO(ARMING) | TO(PASSIVE),
+        [RP_REPLAY_ARMING] = TO(LEARNING) | TO(RESTING) | TO(ARMED) | TO(PASSIVE),
+        [RP_REPLAY_ARMED] = TO(RESTING) | TO(PASSIVE),
+        [RP_REPLAY_RESTING] = TO(ARMING) | TO(LEARNING) | TO(PASSIVE),
+    };
+#undef TO
+    return (allowed[from] & 1u << to) != 0;
+}
+
+bool rp_replay_enter(struct rp_replay *replay, enum rp_replay_state state, const char *format, ...)
+{
+    char text[200];
+    va_list arguments;
+
+    if (!may_enter(replay->state, state))
+        return false;
+    replay->state = state;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    replay->tell(replay->context, state, text);
+    return true;
+}
+
+/* From here on the lane costs nothing. The plan stays: the shim may look at it. */
+static void become_passive(struct rp_replay *replay, const char *why)
+{
+    if (replay->state == RP_REPLAY_ARMED || replay->state == RP_REPLAY_ARMING)
+        rp_agree_kill(replay->agree, replay->arming, replay->next);
+    if (!rp_replay_enter(replay, RP_REPLAY_PASSIVE, "passive: %s", why))
+        return;
+    replay->feeding = false;
+    rp_learn_destroy(replay->learn);
+    free(replay->past);
+    replay->learn = NULL;
+    replay->past = NULL;
+}
+
+/* For good, and for all ranks. */
+void rp_replay_give_up(struct rp_replay *replay, const char *why)
+{
+    rp_agree_give_up(replay->agree);
+    become_passive(replay, why);
+}
+
+void rp_replay_end(struct rp_replay *replay)
+{
+    rp_replay_give_up(replay, "the communicator ends");
+}
+
+enum rp_replay_state rp_replay_state(const struct rp_replay *replay)
+{
+    return replay->state;
+}
+
+/* ---------------------------------------------------------------- a call comes in */
+
+static uint64_t fold(uint64_t digest, uint64_t signature)
+{
+    uint64_t words[2] = {digest, signature};
+    return XXH3_64bits(words, sizeof(words));
+}
+
+static struct rp_replay_step plain_step(const struct rp_op *op)
+{
+    return (struct rp_replay_step){
+        .serve = RP_SERVE_PASS,
+        .slot = RP_NO_SLOT,
+        .bytes = rp_op_bytes(op),
+        .arming = RP_NO_ARMING,
+        .position = op->position,
+        .vote = RP_VERDICT_YES,
+        .unit = RP_NO_UNIT,
+        .entry = RP_NO_ENTRY,
+    };
+}
+
+/* States that end or begin at this position. */
+static void come_to(struct rp_replay *replay)
+{
+    if (replay->state == RP_REPLAY_ARMED && rp_agree_dead(replay->agree, replay->arming, replay->next))
+        rp_arming_end(replay, RP_REST_WITHDRAWN);
+    else if (replay->state == RP_REPLAY_ARMING && replay->next >= replay->proposal.at)
+        rp_arming_reached(replay);
+}
+
+void rp_replay_next(struct rp_replay *replay, const struct rp_op *op, uint64_t now_ns, struct rp_replay_step *step_out)
+{
+    struct rp_replay_step step = plain_step(op);
+
+    replay->pending++;
+    *step_out = step;
+    if (replay->state == RP_REPLAY_PASSIVE)
+        return;
+    replay->next = op->position;
+    come_to(replay);
+    uint64_t before = replay->ahead;
+    replay->ahead = fold(before, rp_op_signature(op));
+    if (replay->state == RP_REPLAY_ARMED)
+        rp_serve_step(replay, op, now_ns, &step);
+    step.fingerprint = replay->feeding && op->kind == RP_OP_ALL_GATHER && (op->flags & RP_OP_CAPTURED) == 0;
+    *step_out = step;
+    if (step.serve == RP_SERVE_REFUSE)
+        replay->ahead = before;
+    if (step.serve == RP_SERVE_REFUSE || replay->state == RP_REPLAY_PASSIVE)
+        return;
+    *rp_past_at(replay, op->position) = (struct rp_past){.signature = rp_op_signature(op), .ns = now_ns};
+    replay->next = op->position + 1;
+}
+
+/* ---------------------------------------------------------------- a call is done */
+
+/* What was captured into a graph has no content that could be learned: what was learned has a gap. */
+static void learn(struct rp_replay *replay, const struct rp_op *op, const struct rp_replay_result *result)
+{
+    rp_past_at(replay, op->position)->event = result->event;
+    if ((op->flags & RP_OP_CAPTURED) != 0)
+        rp_learn_restart(replay->learn);
+    else
+        rp_learn_see(replay->learn, op);
+}
+
+static void count_done(struct rp_replay *replay, const struct rp_op *op, const struct rp_replay_result *result)
+{
+    replay->digest = fold(replay->digest, rp_op_signature(op));
+    replay->passed = op->position + 1;
+    rp_agree_set_passed(replay->agree, replay->passed);
+    if (replay->feeding)
+        learn(replay, op, result);
+}
+
+/* Positions behind a failed call are not what was said: all that hangs on them ends. */
+static void count_failed(struct rp_replay *replay)
+{
+    if (replay->state == RP_REPLAY_ARMED)
+        rp_arming_end(replay, RP_REST_FAILED);
+}
+
+void rp_replay_done(struct rp_replay *replay, const struct rp_op *op, const struct rp_replay_step *step,
+                    const struct rp_replay_result *result)
+{
+    replay->pending--;
+    rp_serve_done(replay, step, result);
+    if (replay->state == RP_REPLAY_PASSIVE)
+        return;
+    if (step->serve != RP_SERVE_REFUSE && result->failed)
+        count_failed(replay);
+    else if (step->serve != RP_SERVE_REFUSE)
+        count_done(replay, op, result);
+    if (replay->pending == 0) {
+        replay->ahead = replay->digest;
+        replay->next = replay->passed;
+    }
+}
+
+/* ---------------------------------------------------------------- learning */
+
+bool rp_replay_due(const struct rp_replay *replay, uint64_t *position_out)
+{
+    return replay->feeding && rp_learn_due(replay->learn, position_out);
+}
+
+void rp_replay_fingerprint(struct rp_replay *replay, uint64_t position, const uint64_t value[2])
+{
+    if (replay->feeding)
+        rp_learn_fingerprint(replay->learn, replay->agree, position, value);
+}
+
+void rp_replay_fingerprint_lost(struct rp_replay *replay)
+{
+    if (replay->feeding)
+        rp_learn_restart(replay->learn);
+}
+
+/* ---------------------------------------------------------------- between calls */
+
+void rp_replay_turn(struct rp_replay *replay, uint64_t budget, const struct rp_plan **wants_out)
+{
+    *wants_out = NULL;
+    if (replay->state == RP_REPLAY_PASSIVE)
+        return;
+    if (rp_agree_given_up(replay->agree)) {
+        become_passive(replay, "given up by another rank");
+        return;
+    }
+    if (replay->told_budget != budget + 1) {
+        replay->told_budget = budget + 1;
+        rp_agree_set_budget(replay->agree, replay->told_budget);
+    }
+    rp_arming_turn(replay, wants_out);
+}
+
+void rp_replay_prepared(struct rp_replay *replay, bool ready)
+{
+    rp_arming_prepared(replay, ready);
+}
+
+const struct rp_plan *rp_replay_plan(const struct rp_replay *replay)
+{
+    return replay->to > replay->from ? &replay->plan : NULL;
+}
+
+/* The host runs ahead of the device by up to a cycle, so the time of a plain gather would be too small a bound. */
+uint64_t rp_replay_bound_ns(const struct rp_replay *replay)
+{
+    uint64_t bound = replay->proposal.cycle_ns > BOUND_LEAST_NS ? replay->proposal.cycle_ns : BOUND_LEAST_NS;
+    return bound < replay->options.timeout_ns ? bound : replay->options.timeout_ns;
+}
+
+bool rp_replay_idle(const struct rp_replay *replay)
+{
+    return replay->pending == 0 && replay->state != RP_REPLAY_ARMED && replay->state != RP_REPLAY_ARMING;
+}
+
+void rp_replay_lost(struct rp_replay *replay)
+{
+    /* pairs with the engine's own thread, which casts its next votes by it; nothing else is ordered by it */
+    atomic_store_explicit(&replay->lost, true, memory_order_relaxed);
+}
+
+const char *rp_replay_refusal(const struct rp_replay *replay)
+{
+    return replay->refusal;
+}
+
+struct rp_event rp_replay_refused(const struct rp_replay *replay)
+{
+    return replay->refused;
+}
+
+void rp_replay_figures(const struct rp_replay *replay, struct rp_replay_figures *figures_out)
+{
+    *figures_out = replay->figures;
+}

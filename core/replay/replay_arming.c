@@ -1,0 +1,308 @@
+/*
+ * The way into an arming and out of it. Rank 0 leads: it compiles what all have published and proposes it; every rank
+ * answers while its own next position is below the one from which the plan holds. Nobody waits for anybody: who comes
+ * to that position first closes an unanswered proposal to a no, and all read the same.
+ *
+ * Out: any rank's kill, a withdrawal or a verdict that disarms ends the arming. Ranks may see the end at different
+ * positions, but nobody is served at or behind dead_from, and nothing that was learned from verdicts outlives the
+ * arming. What follows is rank 0's to decide, and a proposal says it.
+ *
+ * Threads: by the thread whose turn it is on the lane.
+ */
+#include "core/replay/replay_private.h"
+
+#include <stdio.h>
+
+#define LEARN_LEAST 32u     /* positions that must have come since the last attempt to compile */
+#define LEAD_LEAST 32u      /* positions ahead of the first rank at which an arming may begin */
+#define FRESH_GATHERS 512u  /* so many gathers without a repeat: there will be none */
+#define FRUITLESS_TABLES 8u /* so many times the table's positions without a cycle */
+#define WITHDRAWALS_MOST 3u /* without a good cycle between */
+#define RELEARNED_MOST 4u
+#define SLOWER_REST_CYCLES 64u
+#define BUDGET_REST 128u /* positions: every rank has told what it could give by then */
+
+/* ---------------------------------------------------------------- rank 0: learning */
+
+static bool proposed(struct rp_replay *replay, const struct rp_proposal *proposal)
+{
+    if (rp_agree_propose(replay->agree, proposal) != RP_NO_ARMING)
+        return true;
+    rp_replay_give_up(replay, "it was armed too often");
+    return false;
+}
+
+static uint64_t largest(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The plan at hand, so many of its cycles ahead of the rank that is farthest. */
+static void propose(struct rp_replay *replay, uint64_t budget, uint64_t cycles)
+{
+    uint64_t ahead = largest(rp_cycle_positions(replay) * cycles, LEAD_LEAST);
+
+    rp_agree_set_cycle_ns(replay->agree, replay->trial.plain_ns);
+    struct rp_proposal proposal = {
+        .from = replay->from,
+        .to = replay->to,
+        .plan = replay->plan.hash,
+        .at = largest(rp_agree_largest_passed(replay->agree), replay->next) + ahead,
+        .budget = budget,
+        .cycle_ns = rp_agree_largest_cycle_ns(replay->agree),
+    };
+    proposed(replay, &proposal);
+}
+
+/* True, and what every rank can give, once all have told. */
+static bool common_budget(const struct rp_replay *replay, uint64_t *budget_out)
+{
+    uint64_t least = rp_agree_least_budget(replay->agree);
+
+    if (least == 0)
+        return false;
+    *budget_out = least - 1;
+    return true;
+}
+
+/* Compiles and proposes. The shim may have any budget: a plan that does not fit is as little use as none. */
+static void attempt(struct rp_replay *replay, uint64_t from, uint64_t to, uint64_t budget)
+{
+    enum rp_status status = rp_replay_compile(replay, from, to, budget, NULL);
+
+    if (status == RP_UNSUPPORTED)
+        rp_replay_give_up(replay, "no gather repeats that could be kept in memory");
+    else if (status == RP_OK)
+        propose(replay, budget, 1);
+}
+
+/* NULL, or why learning will come to nothing. */
+static const char *hopeless(const struct rp_replay *replay)
+{
+    uint64_t gathers, repeats;
+
+    rp_learn_repeats(replay->learn, &gathers, &repeats);
+    if (gathers >= FRESH_GATHERS && repeats == 0)
+        return "its gathers never repeat";
+    if (replay->next - replay->leader.since > FRUITLESS_TABLES * replay->past_count)
+        return "no cycle was found";
+    return NULL;
+}
+
+static void lead_learning(struct rp_replay *replay)
+{
+    struct rp_leader *leader = &replay->leader;
+    uint64_t grown = largest((leader->tried_to - leader->tried_from) / 8, LEARN_LEAST);
+    uint64_t from, to, budget;
+
+    if (replay->next < leader->tried_to + grown)
+        return;
+    rp_learn_range(replay->learn, replay->agree, &from, &to);
+    if (to < leader->tried_to + grown || !common_budget(replay, &budget))
+        return;
+    leader->tried_from = from;
+    leader->tried_to = to;
+    const char *why = hopeless(replay);
+    if (why != NULL)
+        rp_replay_give_up(replay, why);
+    else
+        attempt(replay, from, to, budget);
+}
+
+/* ---------------------------------------------------------------- rank 0: after an arming */
+
+/* Every rank that sees it learns anew: a proposal of no data. */
+static void propose_learning(struct rp_replay *replay)
+{
+    struct rp_proposal proposal = {.at = replay->next};
+
+    if (++replay->leader.relearned > RELEARNED_MOST)
+        rp_replay_give_up(replay, "its order changes too often");
+    else
+        proposed(replay, &proposal);
+}
+
+static void lead_rest(struct rp_replay *replay)
+{
+    struct rp_leader *leader = &replay->leader;
+    uint64_t budget;
+
+    if (replay->next < leader->rest_until)
+        return;
+    leader->rest_until = replay->next + rp_cycle_positions(replay); /* should this come to nothing */
+    switch (leader->rest) {
+    case RP_REST_WITHDRAWN:
+    case RP_REST_FAILED:
+        propose(replay, replay->proposal.budget, UINT64_C(1) << (leader->withdrawals - 1));
+        return;
+    case RP_REST_SLOWER:
+        propose(replay, replay->proposal.budget, 1);
+        return;
+    case RP_REST_BUDGET:
+        if (common_budget(replay, &budget))
+            attempt(replay, replay->from, replay->to, budget);
+        return;
+    case RP_REST_MISSES:
+    case RP_REST_ORDER:
+        propose_learning(replay);
+        return;
+    }
+}
+
+/* ---------------------------------------------------------------- proposals */
+
+static void learn_again(struct rp_replay *replay)
+{
+    struct rp_leader *leader = &replay->leader;
+
+    rp_learn_restart(replay->learn);
+    replay->feeding = true;
+    replay->calm = RP_REPLAY_LEARNING;
+    leader->since = leader->tried_from = leader->tried_to = replay->next;
+    if (replay->agree->rank == 0 && leader->rest == RP_REST_MISSES)
+        rp_replay_enter(replay, RP_REPLAY_LEARNING, "learning again: %llu of %zu kept gathers missed in a cycle",
+                        (unsigned long long)leader->missed, replay->plan.keeps);
+    else
+        rp_replay_enter(replay, RP_REPLAY_LEARNING, "learning again: the order has changed");
+}
+
+static enum rp_status have_plan(struct rp_replay *replay)
+{
+    const struct rp_proposal *p = &replay->proposal;
+    bool same = replay->to > replay->from && replay->from == p->from && replay->to == p->to;
+
+    if (replay->next >= p->at)
+        return RP_NOT_FOUND;
+    if (same && replay->plan.hash == p->plan)
+        return RP_OK;
+    return rp_replay_compile(replay, p->from, p->to, p->budget, &p->plan);
+}
+
+static void look_at(struct rp_replay *replay, uint32_t arming, const struct rp_plan **wants_out)
+{
+    if (replay->state == RP_REPLAY_ARMING) { /* it has failed, or there would be no other one */
+        rp_agree_kill(replay->agree, replay->arming, replay->next);
+        rp_replay_enter(replay, replay->calm, "not armed");
+    }
+    replay->arming = arming;
+    replay->seen = arming + 1;
+    rp_agree_proposal(replay->agree, arming, &replay->proposal);
+    if (replay->proposal.from == replay->proposal.to) {
+        learn_again(replay);
+        return;
+    }
+    if (have_plan(replay) != RP_OK) {
+        rp_agree_answer(replay->agree, arming, false);
+        return;
+    }
+    /* What is lost before the shim gets slots is got again; pairs with rp_replay_lost(). */
+    atomic_store_explicit(&replay->lost, false, memory_order_relaxed);
+    rp_replay_enter(replay, RP_REPLAY_ARMING, "arming: from position %llu on", (unsigned long long)replay->proposal.at);
+    replay->asked = true;
+    *wants_out = &replay->plan;
+}
+
+void rp_arming_turn(struct rp_replay *replay, const struct rp_plan **wants_out)
+{
+    bool leads = replay->agree->rank == 0;
+
+    if (replay->state == RP_REPLAY_ARMED)
+        return;
+    if (leads && replay->state == RP_REPLAY_LEARNING)
+        lead_learning(replay);
+    else if (leads && replay->state == RP_REPLAY_RESTING)
+        lead_rest(replay);
+    uint32_t count = rp_agree_proposals(replay->agree);
+    if (count > replay->seen && replay->state != RP_REPLAY_PASSIVE)
+        look_at(replay, count - 1, wants_out);
+}
+
+void rp_arming_prepared(struct rp_replay *replay, bool ready)
+{
+    if (replay->state != RP_REPLAY_ARMING || !replay->asked)
+        return;
+    replay->asked = false;
+    ready = ready && replay->next < replay->proposal.at;
+    rp_agree_answer(replay->agree, replay->arming, ready);
+    if (!ready)
+        rp_replay_enter(replay, replay->calm, "not armed: this rank has no memory for kept gathers");
+}
+
+/* ---------------------------------------------------------------- in and out */
+
+static void say_armed(struct rp_replay *replay)
+{
+    const struct rp_plan *plan = &replay->plan;
+    uint64_t bytes = 0;
+    size_t gathers = 0;
+    char size[32];
+
+    for (size_t i = 0; i < plan->slot_count; i++)
+        bytes += plan->slot_bytes[i];
+    for (size_t i = 0; i < plan->count; i++)
+        gathers += plan->entries[i].kind == RP_OP_ALL_GATHER;
+    rp_replay_enter(replay, RP_REPLAY_ARMED, "armed: %zu gathers a cycle, %zu kept in %zu slots, %s", gathers,
+                    plan->keeps, plan->slot_count, rp_replay_print_size(bytes, size, sizeof(size)));
+}
+
+void rp_arming_reached(struct rp_replay *replay)
+{
+    replay->asked = false;
+    if (rp_agree_armed(replay->agree, replay->arming) != RP_VERDICT_YES) {
+        rp_replay_enter(replay, replay->calm, "not armed: a rank was not ready");
+        return;
+    }
+    rp_replay_place(replay);
+    rp_trial_restart(replay);
+    replay->armed = (struct rp_armed){.cycle = RP_FIRST_CYCLE, .looked = RP_FIRST_CYCLE};
+    replay->feeding = false;
+    replay->figures.armings++;
+    say_armed(replay);
+}
+
+static void rest_slower(struct rp_replay *replay)
+{
+    const struct rp_replay_figures *figures = &replay->figures;
+
+    if (rp_trial_slower(replay))
+        rp_replay_enter(replay, RP_REPLAY_RESTING, "replay is not faster: %.1f ms a cycle against %.1f plain; off",
+                        (double)figures->replay_cycle_ns / 1e6, (double)figures->plain_cycle_ns / 1e6);
+    else
+        rp_replay_enter(replay, RP_REPLAY_RESTING, "replay is not faster on another rank; off");
+    if (replay->agree->rank == 0 && ++replay->leader.slower == 2)
+        rp_replay_give_up(replay, "replay was not faster a second time");
+}
+
+static void rest_withdrawn(struct rp_replay *replay, const char *why)
+{
+    rp_replay_enter(replay, RP_REPLAY_RESTING, "resting: %s", why);
+    if (replay->agree->rank == 0 && ++replay->leader.withdrawals == WITHDRAWALS_MOST)
+        rp_replay_give_up(replay, "it was interrupted three times without a good cycle between");
+}
+
+void rp_arming_end(struct rp_replay *replay, enum rp_rest why)
+{
+    static const char *const texts[] = {
+        [RP_REST_WITHDRAWN] = "a rank waited longer than the bound, or ended the arming",
+        [RP_REST_FAILED] = "a call failed",
+        [RP_REST_BUDGET] = "memory was given back",
+        [RP_REST_MISSES] = "too many kept gathers missed",
+        [RP_REST_ORDER] = "the order has changed",
+    };
+    struct rp_leader *leader = &replay->leader;
+
+    rp_agree_kill(replay->agree, replay->arming, replay->next);
+    replay->calm = RP_REPLAY_RESTING;
+    leader->rest = why;
+    leader->rest_until = replay->next;
+    if (why == RP_REST_SLOWER)
+        leader->rest_until += SLOWER_REST_CYCLES * rp_cycle_positions(replay);
+    else if (why == RP_REST_BUDGET)
+        leader->rest_until += BUDGET_REST;
+    if (why == RP_REST_SLOWER)
+        rest_slower(replay);
+    else if (why == RP_REST_WITHDRAWN || why == RP_REST_FAILED)
+        rest_withdrawn(replay, texts[why]);
+    else
+        rp_replay_enter(replay, RP_REPLAY_RESTING, "resting: %s", texts[why]);
+}

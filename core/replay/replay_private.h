@@ -1,0 +1,165 @@
+/*
+ * The engine's state, shared by its files:
+ *   replay.c          the contract: next, done, turn; the states
+ *   replay_plan.c     the plan, and where the lane stands in it
+ *   replay_arming.c   proposals, answers, the way in and out of an arming; what rank 0 decides
+ *   replay_serve.c    armed: what is done with an op, what a verdict changes
+ *   replay_timing.c   do no harm: cycles plain and armed
+ *   replay_cursor.h   where the lane stands in the plan
+ *
+ * Threads: as replay.h says; `lost` is the one field that others write.
+ */
+#ifndef RP_REPLAY_PRIVATE_H
+#define RP_REPLAY_PRIVATE_H
+
+#include <stdatomic.h>
+
+#include "core/replay/replay.h"
+#include "core/replay/replay_cursor.h"
+
+/* One op of the lane as it passed; the last of them are kept in a ring. */
+struct rp_past {
+    uint64_t signature, ns;
+    struct rp_event event;
+};
+
+/* What all ranks believe of a slot. The device checks it by the serial. */
+struct rp_slot_belief {
+    uint32_t unit;   /* RP_NO_UNIT: nothing that can be named */
+    uint32_t busy;   /* steps on it whose done has not come */
+    uint64_t serial; /* position of the op that filled it */
+};
+
+struct rp_missed {
+    uint32_t entry, slot;
+    uint64_t position;
+};
+
+/* Why an arming ended, and so what rank 0 does next. */
+enum rp_rest { RP_REST_WITHDRAWN, RP_REST_FAILED, RP_REST_SLOWER, RP_REST_BUDGET, RP_REST_MISSES, RP_REST_ORDER };
+
+/* One arming, from its first position on; begins all zero. */
+struct rp_armed {
+    uint64_t ops;        /* of the plan, since the cycle began */
+    bool diverged;       /* in this cycle */
+    uint64_t cycle;      /* number of the cycle, from RP_FIRST_CYCLE */
+    uint64_t hits;       /* since the order was looked at last */
+    uint64_t looked;     /* the cycle of that */
+    uint64_t misses;     /* of KEEP entries in this cycle */
+    uint32_t bad_cycles; /* in a row: more than a tenth missed */
+    size_t run_count;    /* misses in a row, not counted yet: what is behind them says what they were */
+    enum rp_verdict end; /* a verdict that disarms at the next cycle; OPEN: none */
+};
+#define RP_FIRST_CYCLE 2u /* `missed_in` is 0 for never */
+
+#define RP_TRIAL_CYCLES 8u
+struct rp_trial {
+    uint64_t plain_ns; /* median; 0: not known */
+    uint64_t began_ns; /* the cycle that runs; 0: not known */
+    uint32_t whole;    /* cycles timed since the arming, the first included */
+    uint64_t sample[RP_TRIAL_CYCLES];
+    uint32_t samples;
+    bool passed; /* over: not slower */
+};
+
+/* What rank 0 decides by. */
+struct rp_leader {
+    enum rp_rest rest;
+    uint64_t rest_until; /* position */
+    uint32_t withdrawals, slower, relearned;
+    uint64_t missed;               /* in the last cycle */
+    uint64_t tried_from, tried_to; /* range of the last attempt to compile */
+    uint64_t since;                /* position at which learning began */
+};
+
+struct rp_replay {
+    struct rp_agree *agree;
+    struct rp_learn *learn; /* NULL once passive */
+    struct rp_replay_options options;
+    rp_replay_tell *tell;
+    void *context;
+    enum rp_replay_state state;
+
+    /* the lane */
+    uint64_t next;          /* position of the next op */
+    uint64_t passed;        /* every position below it is done */
+    uint64_t pending;       /* nexts whose done has not come */
+    uint64_t digest, ahead; /* of all ops done; of those and the pending ones */
+    struct rp_past *past;   /* by position modulo past_count */
+    size_t past_count;      /* a power of two */
+
+    /* learning */
+    bool feeding;              /* ops go to `learn` */
+    enum rp_replay_state calm; /* LEARNING or RESTING: where a failed arming goes back to */
+    uint64_t told_budget;
+
+    /* the plan, and what it was compiled from */
+    struct rp_plan plan;
+    uint64_t from, to; /* equal: no plan */
+    struct rp_learned *items;
+    struct rp_event *events; /* of the entries, as named while learning */
+    struct rp_cursor cursor;
+    struct rp_slot_belief *slots;
+    uint64_t *missed_in;   /* by entry: the cycle that it missed in last */
+    struct rp_missed *run; /* room for every entry */
+    uint32_t last_keep;    /* entry */
+
+    /* the arming */
+    uint32_t arming;
+    uint32_t seen; /* proposals */
+    struct rp_proposal proposal;
+    bool asked; /* the shim gets slots */
+    struct rp_armed armed;
+    struct rp_trial trial;
+    struct rp_leader leader;
+    struct rp_replay_figures figures;
+    _Atomic bool lost; /* set by rp_replay_lost(), read and cleared by the lane's thread */
+    char refusal[160];
+    struct rp_event refused;
+};
+
+/* replay.c */
+bool rp_replay_enter(struct rp_replay *replay, enum rp_replay_state state, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void rp_replay_give_up(struct rp_replay *replay, const char *why);
+char *rp_replay_print_size(uint64_t bytes, char *text, size_t size); /* "6.9 GiB"; returns `text` */
+static inline struct rp_past *rp_past_at(const struct rp_replay *replay, uint64_t position)
+{
+    return &replay->past[position & (replay->past_count - 1)];
+}
+
+/* True while the ring still has what passed at `position`, which is below `next`. */
+static inline bool rp_past_has(const struct rp_replay *replay, uint64_t position)
+{
+    return position < replay->next && replay->next - position <= replay->past_count;
+}
+
+/* Positions of one cycle, small ops included. */
+static inline uint64_t rp_cycle_positions(const struct rp_replay *replay)
+{
+    return replay->plan.end - replay->plan.first;
+}
+
+/* replay_plan.c: the plan and what hangs on it */
+enum rp_status rp_replay_compile(struct rp_replay *replay, uint64_t from, uint64_t to, uint64_t budget,
+                                 const uint64_t *hash);
+void rp_replay_drop_plan(struct rp_replay *replay);
+void rp_replay_place(struct rp_replay *replay);
+
+/* replay_arming.c */
+void rp_arming_turn(struct rp_replay *replay, const struct rp_plan **wants_out);
+void rp_arming_prepared(struct rp_replay *replay, bool ready);
+void rp_arming_reached(struct rp_replay *replay);               /* its first position */
+void rp_arming_end(struct rp_replay *replay, enum rp_rest why); /* from the next position on */
+
+/* replay_serve.c: armed */
+void rp_serve_step(struct rp_replay *replay, const struct rp_op *op, uint64_t now_ns, struct rp_replay_step *step);
+void rp_serve_done(struct rp_replay *replay, const struct rp_replay_step *step, const struct rp_replay_result *result);
+
+/* replay_timing.c */
+void rp_trial_plain(struct rp_replay *replay);                              /* from what was learned */
+void rp_trial_restart(struct rp_replay *replay);                            /* an arming begins */
+void rp_trial_cycle(struct rp_replay *replay, uint64_t now_ns, bool whole); /* a cycle begins; the last was whole */
+bool rp_trial_slower(const struct rp_replay *replay);
+
+#endif
