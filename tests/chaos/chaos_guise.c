@@ -1,0 +1,112 @@
+/*
+ * What ranks are dressed in: whether the library is there, in which mode and with which options. Mostly all alike; in
+ * some programs one rank is not, and then nothing may change for anybody.
+ */
+#include "tests/chaos/chaos_random.h"
+#include "tests/chaos/chaos_run.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const chaos_mode_names[CHAOS_MODES] = {"plain", "off", "record", "replay"};
+
+/* How one rank differs from the others. */
+enum odd { ODD_NONE, ODD_PLAIN, ODD_OFF, ODD_RECORD, ODD_TIMEOUT, ODD_BUDGET, ODD_COUNT };
+
+struct guise {
+    int odd_rank;
+    enum odd odd;
+    uint64_t budget; /* bytes; 0: auto */
+    bool blocking;   /* CUDA_LAUNCH_BLOCKING=1 on all ranks */
+};
+
+static struct guise draw(const struct chaos_program *program)
+{
+    struct chaos_random random = {chaos_mix(program->seed ^ 0x67756973u)};
+    struct guise guise = {.odd_rank = chaos_below(&random, program->ranks)};
+    if (chaos_chance(&random, 14))
+        guise.odd = (enum odd)chaos_between(&random, ODD_PLAIN, ODD_COUNT - 1);
+    size_t units = program->slot_bytes * (size_t)program->unit_count;
+    if (chaos_chance(&random, 40))
+        guise.budget = 1 + chaos_next(&random) % (2 * units);
+    guise.blocking = chaos_chance(&random, 2);
+    return guise;
+}
+
+static void set_number(const char *name, const char *format, uint64_t value)
+{
+    char text[32];
+    snprintf(text, sizeof text, format, value);
+    setenv(name, text, 1);
+}
+
+static void forget(const char *const *names)
+{
+    for (; *names; names++)
+        unsetenv(*names);
+}
+
+static void wear_place(const struct chaos_program *program, int rank)
+{
+    set_number("RANK", "%" PRIu64, (uint64_t)rank);
+    set_number("LOCAL_RANK", "%" PRIu64, (uint64_t)rank);
+    set_number("WORLD_SIZE", "%" PRIu64, (uint64_t)program->ranks);
+}
+
+static void wear_faults(const struct chaos_settings *settings, const struct chaos_program *program)
+{
+    char text[32];
+    if (settings->untold)
+        setenv("FAKE_FAULT", "scribble:rank=0,op=1,scribble:rank=0,op=2,scribble:rank=0,op=3", 1);
+    else if (program->faults[0])
+        setenv("FAKE_FAULT", program->faults, 1);
+    if (program->preconnect)
+        setenv("FAKE_PRECONNECT", "1", 1);
+    snprintf(text, sizeof text, "%f", program->memory_mb);
+    if (program->memory_mb > 0)
+        setenv("FAKE_MEMORY_MB", text, 1);
+}
+
+static void wear_library(const struct chaos_settings *settings, const struct chaos_program *program,
+                         const struct guise *guise, enum odd odd)
+{
+    static const enum chaos_mode modes[ODD_COUNT] = {[ODD_OFF] = CHAOS_MODE_OFF, [ODD_RECORD] = CHAOS_MODE_RECORD};
+    char trace[4096];
+    enum chaos_mode mode = modes[odd] ? modes[odd] : settings->mode;
+    setenv("LD_PRELOAD", settings->library, 1);
+    setenv("REPRISE_MODE", chaos_mode_names[mode], 1);
+    setenv("REPRISE_LOG", "info", 1);
+    setenv("REPRISE_TIMEOUT", odd == ODD_TIMEOUT ? "37ms" : settings->timeout, 1);
+    if (odd == ODD_BUDGET)
+        setenv("REPRISE_BUDGET", "3K", 1);
+    else if (guise->budget)
+        set_number("REPRISE_BUDGET", "%" PRIu64, guise->budget);
+    if (chaos_guise_trace(settings, program->seed, trace, sizeof trace))
+        setenv("REPRISE_TRACE", trace, 1);
+}
+
+bool chaos_guise_trace(const struct chaos_settings *settings, uint64_t seed, char *path, size_t size)
+{
+    if (!settings->scratch || settings->mode < CHAOS_MODE_RECORD)
+        return false;
+    return snprintf(path, size, "%s/%" PRIu64, settings->scratch, seed) < (int)size;
+}
+
+void chaos_guise_wear(const struct chaos_settings *settings, const struct chaos_program *program, int rank)
+{
+    static const char *const others[] = {
+        "LD_PRELOAD", "REPRISE_MODE",   "REPRISE_TRACE", "REPRISE_LOG",     "REPRISE_BUDGET", "REPRISE_TIMEOUT",
+        "FAKE_FAULT", "FAKE_MEMORY_MB", "FAKE_REALTIME", "FAKE_PRECONNECT", "FAKE_DEVICES",   "NCCL_COMM_ID",
+        NULL};
+    struct guise guise = draw(program);
+    enum odd odd = rank == guise.odd_rank ? guise.odd : ODD_NONE;
+    forget(others);
+    wear_place(program, rank);
+    wear_faults(settings, program);
+    if (settings->mode == CHAOS_MODE_PLAIN || odd == ODD_PLAIN)
+        return;
+    wear_library(settings, program, &guise, odd);
+    if (guise.blocking)
+        setenv("CUDA_LAUNCH_BLOCKING", "1", 1);
+}
