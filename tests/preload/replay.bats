@@ -207,7 +207,7 @@ withdraws() {
 }
 
 @test "a rank that lags more than the bound" {
-    REPRISE_TIMEOUT=4ms withdraws two 2 --lag 1:20000
+    REPRISE_TIMEOUT=3ms withdraws two 2 --lag 1:8000
 }
 
 # ---------------------------------------------------------------- ranks that are not alike
