@@ -40,7 +40,7 @@ enum rp_plan_action {
 struct rp_plan_entry {
     uint64_t signature;
     uint64_t bytes;
-    uint32_t unit;  /* gathers of the same bytes; RP_NO_UNIT: no gather */
+    uint32_t unit;  /* gathers of the same bytes, see rp_plan_compile(); RP_NO_UNIT: no gather */
     uint32_t slot;  /* RP_NO_SLOT: PASS */
     uint8_t action; /* enum rp_plan_action */
     uint8_t kind;   /* enum rp_op_kind */
@@ -64,14 +64,19 @@ struct rp_plan {
  * keep within `budget` bytes: furthest next use leaves first (Belady 1966), per size of unit; the slots are shared out
  * over sizes by the bytes that one more slot saves for its own. Deterministic, integers only.
  *
- * A cycle counts if it is by freshness, shown at least twice and over at least RP_PLAN_GENERATIONS beginnings of a
- * generation; or by signatures alone (nothing is fresh: frozen weights) over at least RP_PLAN_REPEATS periods.
- * Units: two gathers of a cycle with equal content and size, in each of the last two cycles.
- * RP_NOT_FOUND: no cycle yet. RP_NO_MEMORY. RP_UNSUPPORTED: a cycle, but nothing in it repeats or fits: never worth
- * arming. The caller frees the plan with rp_plan_free().
+ * A cycle counts if two whole ones are shown, and if it is by freshness over at least RP_PLAN_GENERATIONS generations,
+ * each up to its first reduction; or by signatures alone (nothing is fresh: frozen weights) over at least
+ * RP_PLAN_REPEATS periods: as many microbatches of one batch look like that too. What repeats in it must do so within a
+ * cycle. Units: two gathers of a cycle with equal content and size, in each of the last two cycles; also the last one
+ * of a content in a cycle and the first one of the next, if that content is older.
+ *
+ * RP_NOT_FOUND: no cycle yet, or nothing to keep in it yet. RP_UNSUPPORTED: nothing to keep in a cycle that was shown
+ * over RP_PLAN_SETTLED periods (RP_PLAN_REPEATS if nothing in it repeats): never worth arming. RP_NO_MEMORY;
+ * RP_INVALID: no ranks. The caller frees the plan with rp_plan_free().
  */
 #define RP_PLAN_GENERATIONS 3u
-#define RP_PLAN_REPEATS 6u
+#define RP_PLAN_REPEATS 32u
+#define RP_PLAN_SETTLED 6u
 enum rp_status rp_plan_compile(const struct rp_learned *items, size_t count, uint32_t nranks, uint64_t budget,
                                struct rp_plan *plan_out);
 void rp_plan_free(struct rp_plan *plan);

@@ -1,0 +1,100 @@
+/*
+ * Compiles a plan: the cycle, its units, what is kept of them (plan_private.h). plan.h has the job and the threads.
+ */
+#include "core/replay/plan.h"
+
+#include <stdlib.h>
+
+#include "core/replay/plan_private.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+/* Field by field: padding is no part of it. */
+static uint64_t plan_hash(const struct rp_plan *plan)
+{
+    const uint64_t totals[] = {plan->count, plan->slot_count, plan->unit_count, plan->keeps, plan->saved};
+    uint64_t hash = XXH3_64bits(totals, sizeof(totals));
+
+    for (size_t i = 0; i < plan->count; i++) {
+        const struct rp_plan_entry *entry = &plan->entries[i];
+        const uint64_t words[] = {
+            entry->signature,
+            entry->bytes,
+            (uint64_t)entry->unit << 32 | entry->slot,
+            (uint64_t)entry->action << 8 | entry->kind,
+        };
+        hash = XXH3_64bits_withSeed(words, sizeof(words), hash);
+    }
+    return XXH3_64bits_withSeed(plan->slot_bytes, plan->slot_count * sizeof(*plan->slot_bytes), hash);
+}
+
+static enum rp_status make_entries(const struct rp_plan_cycle *cycle, struct rp_plan *plan)
+{
+    plan->entries = calloc(cycle->period, sizeof(*plan->entries));
+    if (plan->entries == NULL)
+        return RP_NO_MEMORY;
+    plan->count = cycle->period;
+    plan->first = cycle->first;
+    plan->end = cycle->end;
+    for (size_t place = 0; place < cycle->period; place++) {
+        const struct rp_learned *item = rp_plan_last(cycle, place);
+        plan->entries[place] = (struct rp_plan_entry){
+            .signature = item->signature,
+            .bytes = item->bytes,
+            .unit = RP_NO_UNIT,
+            .slot = RP_NO_SLOT,
+            .action = RP_PLAN_PASS,
+            .kind = item->kind,
+        };
+    }
+    return RP_OK;
+}
+
+static enum rp_status compile(const struct rp_plan_cycle *cycle, size_t *next, uint32_t nranks, uint64_t budget,
+                              struct rp_plan *plan)
+{
+    size_t repeats;
+    enum rp_status status = rp_plan_link(cycle, next, &repeats);
+
+    if (status == RP_OK && !rp_plan_cycle_explains(cycle, next, repeats))
+        status = RP_NOT_FOUND;
+    if (status == RP_OK)
+        status = make_entries(cycle, plan);
+    if (status != RP_OK)
+        return status;
+    rp_plan_number_units(next, plan);
+    status = rp_plan_keep(next, nranks, budget, plan);
+    if (status == RP_OK && plan->keeps == 0)
+        status = rp_plan_cycle_settled(cycle) ? RP_UNSUPPORTED : RP_NOT_FOUND;
+    if (status == RP_OK)
+        plan->hash = plan_hash(plan);
+    return status;
+}
+
+enum rp_status rp_plan_compile(const struct rp_learned *items, size_t count, uint32_t nranks, uint64_t budget,
+                               struct rp_plan *plan_out)
+{
+    struct rp_plan_cycle cycle;
+    struct rp_plan plan = {0};
+    enum rp_status status = nranks == 0 ? RP_INVALID : rp_plan_cycle_find(items, count, &cycle);
+
+    if (status != RP_OK)
+        return status;
+    size_t *next = calloc(cycle.period, sizeof(*next));
+    status = next == NULL ? RP_NO_MEMORY : compile(&cycle, next, nranks, budget, &plan);
+    free(next);
+    rp_plan_cycle_free(&cycle);
+    if (status == RP_OK)
+        *plan_out = plan;
+    else
+        rp_plan_free(&plan);
+    return status;
+}
+
+void rp_plan_free(struct rp_plan *plan)
+{
+    free(plan->entries);
+    free(plan->slot_bytes);
+    *plan = (struct rp_plan){0};
+}

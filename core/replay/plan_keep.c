@@ -1,0 +1,259 @@
+/*
+ * What is kept in which slot. A slot holds units of one size, so each size is a cache of its own (plan_cache.h).
+ *
+ * How many slots a size gets: one more slot, of nranks times n bytes, saves n bytes for each further gather served. So
+ * the size with the most further gathers a slot goes first. With every slot they become fewer, so slots are given in
+ * runs that add equally.
+ *
+ * plan_private.h has the threads.
+ */
+#include "core/replay/plan_cache.h"
+#include "core/replay/plan_private.h"
+
+#include <stdlib.h>
+
+/* The gathers of one size are members first, first + 1, ... of all. */
+struct size_class {
+    uint64_t bytes; /* of one rank's part */
+    size_t first, count;
+    size_t slots, keeps;
+    size_t gain, run; /* each of the next `run` slots serves so many gathers more; 0: none does */
+};
+
+struct keeper {
+    uint32_t nranks;
+    size_t *places; /* of a member, by size, then in order */
+    size_t *next;   /* of a member, by its number in its class: the link */
+    size_t count;
+    struct size_class *classes;
+    size_t class_count;
+    struct rp_plan_cache cache;
+};
+
+/* ---------------------------------------------------------------- how many slots */
+
+static size_t play(struct keeper *keeper, const struct size_class *class, size_t slots)
+{
+    return rp_plan_cache_play(&keeper->cache, keeper->next + class->first, class->count, slots);
+}
+
+/* From its slots on: what one more serves, and how many more serve as much each. */
+static void look_ahead(struct keeper *keeper, struct size_class *class)
+{
+    size_t low = class->slots + 1, high = class->count;
+
+    class->gain = class->run = 0;
+    if (class->slots == class->count)
+        return;
+    size_t keeps = play(keeper, class, low);
+    if (keeps <= class->keeps)
+        return;
+    class->gain = keeps - class->keeps;
+    while (low < high) {
+        size_t middle = high - (high - low) / 2;
+        if (play(keeper, class, middle) == class->keeps + class->gain * (middle - class->slots))
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    class->run = low - class->slots;
+}
+
+/* Bytes of a slot; 0: more than can be counted. */
+static uint64_t slot_size(const struct keeper *keeper, uint64_t bytes)
+{
+    return bytes > UINT64_MAX / keeper->nranks ? 0 : bytes * keeper->nranks;
+}
+
+static uint64_t slots_in(const struct keeper *keeper, const struct size_class *class, uint64_t budget)
+{
+    uint64_t size = slot_size(keeper, class->bytes);
+    return size == 0 ? 0 : budget / size;
+}
+
+/* The size whose next slot serves most and fits; of several the smallest. NULL: none. */
+static struct size_class *best_class(const struct keeper *keeper, uint64_t budget)
+{
+    struct size_class *best = NULL;
+
+    for (size_t i = 0; i < keeper->class_count; i++) {
+        struct size_class *class = &keeper->classes[i];
+        if (class->gain > (best == NULL ? 0 : best->gain) && slots_in(keeper, class, budget) > 0)
+            best = class;
+    }
+    return best;
+}
+
+static void share_out(struct keeper *keeper, uint64_t budget)
+{
+    struct size_class *class;
+
+    for (size_t i = 0; i < keeper->class_count; i++)
+        look_ahead(keeper, &keeper->classes[i]);
+    while ((class = best_class(keeper, budget)) != NULL) {
+        uint64_t most = slots_in(keeper, class, budget);
+        size_t more = most < class->run ? (size_t)most : class->run;
+        class->slots += more;
+        class->keeps += more * class->gain;
+        budget -= more * slot_size(keeper, class->bytes);
+        look_ahead(keeper, class);
+    }
+}
+
+/* ---------------------------------------------------------------- into the plan */
+
+/* Slots are numbered over all classes, from `base` on; only links that are kept to their end count. */
+static void write_entries(const struct keeper *keeper, const struct size_class *class, uint32_t base,
+                          struct rp_plan *plan)
+{
+    const uint32_t *served = keeper->cache.served, *stored = keeper->cache.stored;
+
+    for (size_t m = 0; m < class->count; m++) {
+        size_t after = keeper->next[class->first + m];
+        struct rp_plan_entry *entry = &plan->entries[keeper->places[class->first + m]];
+        if (served[m] != RP_NO_SLOT) {
+            entry->action = RP_PLAN_KEEP;
+            entry->slot = base + served[m];
+            plan->keeps++;
+            plan->saved += entry->bytes;
+        } else if (after != RP_NO_MEMBER && served[after] != RP_NO_SLOT) {
+            entry->action = RP_PLAN_NETWORK;
+            entry->slot = base + stored[m];
+        }
+    }
+}
+
+/* Numbers slots anew in the order of their first use, so that one that is not used is none. */
+static enum rp_status number_slots(const struct keeper *keeper, struct rp_plan *plan, size_t slots)
+{
+    uint32_t *number = malloc((slots + 1) * sizeof(*number));
+
+    plan->slot_bytes = calloc(slots + 1, sizeof(*plan->slot_bytes));
+    if (number == NULL || plan->slot_bytes == NULL) {
+        free(number);
+        return RP_NO_MEMORY;
+    }
+    for (size_t slot = 0; slot < slots; slot++)
+        number[slot] = RP_NO_SLOT;
+    for (size_t place = 0; place < plan->count; place++) {
+        struct rp_plan_entry *entry = &plan->entries[place];
+        if (entry->slot == RP_NO_SLOT)
+            continue;
+        if (number[entry->slot] == RP_NO_SLOT) {
+            number[entry->slot] = (uint32_t)plan->slot_count;
+            plan->slot_bytes[plan->slot_count++] = slot_size(keeper, entry->bytes);
+        }
+        entry->slot = number[entry->slot];
+    }
+    free(number);
+    return RP_OK;
+}
+
+static enum rp_status assign(struct keeper *keeper, struct rp_plan *plan)
+{
+    size_t slots = 0;
+
+    for (size_t i = 0; i < keeper->class_count; i++) {
+        const struct size_class *class = &keeper->classes[i];
+        play(keeper, class, class->slots);
+        write_entries(keeper, class, (uint32_t)slots, plan);
+        slots += class->slots;
+    }
+    return number_slots(keeper, plan, slots);
+}
+
+/* ---------------------------------------------------------------- members and classes */
+
+struct sized {
+    uint64_t bytes;
+    size_t place;
+};
+
+static int compare_sized(const void *left, const void *right)
+{
+    const struct sized *a = left, *b = right;
+    if (a->bytes != b->bytes)
+        return a->bytes < b->bytes ? -1 : 1;
+    return (a->place > b->place) - (a->place < b->place);
+}
+
+static void add_member(struct keeper *keeper, const struct sized *sized, size_t *number)
+{
+    struct size_class *last = keeper->class_count == 0 ? NULL : &keeper->classes[keeper->class_count - 1];
+
+    if (last == NULL || last->bytes != sized->bytes) {
+        last = &keeper->classes[keeper->class_count++];
+        *last = (struct size_class){.bytes = sized->bytes, .first = keeper->count};
+    }
+    number[sized->place] = last->count++;
+    keeper->places[keeper->count++] = sized->place;
+}
+
+static size_t sorted_by_size(const struct rp_plan *plan, struct sized *sized)
+{
+    size_t count = 0;
+
+    for (size_t place = 0; place < plan->count; place++) {
+        const struct rp_plan_entry *entry = &plan->entries[place];
+        if (entry->kind == RP_OP_ALL_GATHER && entry->bytes > 0)
+            sized[count++] = (struct sized){.bytes = entry->bytes, .place = place};
+    }
+    qsort(sized, count, sizeof(*sized), compare_sized);
+    return count;
+}
+
+/* Every gather becomes a member; the links, from place to place, become links from member to member. */
+static enum rp_status find_members(struct keeper *keeper, const struct rp_plan *plan, const size_t *next)
+{
+    struct sized *sized = calloc(plan->count, sizeof(*sized));
+    size_t *number = calloc(plan->count, sizeof(*number)); /* of a place, in its class */
+
+    if (sized == NULL || number == NULL) {
+        free(sized);
+        free(number);
+        return RP_NO_MEMORY;
+    }
+    size_t count = sorted_by_size(plan, sized);
+    for (size_t i = 0; i < count; i++)
+        add_member(keeper, &sized[i], number);
+    for (size_t i = 0; i < count; i++) {
+        size_t after = next[keeper->places[i]];
+        keeper->next[i] = after == RP_NO_PLACE ? RP_NO_MEMBER : number[after];
+    }
+    free(sized);
+    free(number);
+    return RP_OK;
+}
+
+static enum rp_status keeper_make(struct keeper *keeper, const struct rp_plan *plan, const size_t *next)
+{
+    enum rp_status status = rp_plan_cache_make(plan->count, &keeper->cache);
+
+    keeper->places = calloc(plan->count, sizeof(*keeper->places));
+    keeper->next = calloc(plan->count, sizeof(*keeper->next));
+    keeper->classes = calloc(plan->count, sizeof(*keeper->classes));
+    if (status != RP_OK || keeper->places == NULL || keeper->next == NULL || keeper->classes == NULL)
+        return RP_NO_MEMORY;
+    return find_members(keeper, plan, next);
+}
+
+static void keeper_free(struct keeper *keeper)
+{
+    rp_plan_cache_free(&keeper->cache);
+    free(keeper->places);
+    free(keeper->next);
+    free(keeper->classes);
+}
+
+enum rp_status rp_plan_keep(const size_t *next, uint32_t nranks, uint64_t budget, struct rp_plan *plan)
+{
+    struct keeper keeper = {.nranks = nranks};
+    enum rp_status status = keeper_make(&keeper, plan, next);
+
+    if (status == RP_OK) {
+        share_out(&keeper, budget);
+        status = assign(&keeper, plan);
+    }
+    keeper_free(&keeper);
+    return status;
+}
