@@ -77,7 +77,7 @@ static int by_value(const void *left, const void *right)
 
 static bool own_processes(const struct rp_agree *agree, uint32_t nranks)
 {
-    uint64_t tokens[RP_AGREE_RANKS];
+    uint64_t tokens[RP_AGREE_RANKS] = {0};
     for (uint32_t seat = 0; seat < nranks; seat++)
         tokens[seat] = rp_shared_load(&agree->shared->seats[seat].token);
     qsort(tokens, nranks, sizeof(tokens[0]), by_value);
