@@ -11,6 +11,7 @@
 #define RP_LEARN_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,36 +20,44 @@
 #include "core/replay/plan.h"
 #include "core/status.h"
 
-/* Positions that the table holds: a power of two, at most 16384, so that the table stays within 4 MiB. 0: too many
- * ranks. */
+/* Positions that the table holds: a power of two, at most 16384, and so that all ranks' entries take at most 4 MiB. 0:
+ * no ranks, or too many (RP_AGREE_RANKS). */
 size_t rp_learn_positions(uint32_t nranks);
 size_t rp_learn_bytes(uint32_t nranks);
 
 struct rp_learn;
 
-/* `table`: shared memory of rp_learn_bytes(), or NULL while there is none. The caller owns both. RP_NO_MEMORY. */
+/*
+ * `table`: shared memory of rp_learn_bytes(), or NULL if there is none: then repeats are counted and nothing is
+ * published. The caller owns both. RP_NO_MEMORY; RP_UNSUPPORTED: too many ranks; RP_INVALID: no such rank.
+ */
 enum rp_status rp_learn_create(void *table, uint32_t nranks, uint32_t rank, struct rp_learn **learn_out);
 void rp_learn_destroy(struct rp_learn *learn);
 
-/* Forgets everything; the next position seen is the first. */
+/* Forgets all positions; the next one seen is the first, for the other ranks' ranges too. */
 void rp_learn_restart(struct rp_learn *learn);
 
-/* The op at the next position (op->position, without gaps since the start). A gather's content is due after it. */
+/*
+ * The op at the next position (op->position). A gather's content is due after it. A gap, or a gather whose fingerprint
+ * is due for as many positions as there are, is a restart.
+ */
 void rp_learn_see(struct rp_learn *learn, const struct rp_op *op);
 
 /* The oldest gather whose fingerprint is due: true and its position. */
 bool rp_learn_due(const struct rp_learn *learn, uint64_t *position_out);
 
-/* Its fingerprint: salted and written into the table; then every position below the next due one is published
- * (rp_agree_set_published()). */
+/* Its fingerprint (of no other position: ignored): salted and written into the table; then every position below the
+ * next due one is published (rp_agree_set_published()). */
 void rp_learn_fingerprint(struct rp_learn *learn, struct rp_agree *agree, uint64_t position, const uint64_t value[2]);
 
-/* First position that is still there, and the one behind the last that all ranks have published: [from, to). */
+/* First position that is still there of all ranks, and the one behind the last that all have published: [from, to);
+ * from == to: nothing. Both only grow, but for a restart of this rank. */
 void rp_learn_range(const struct rp_learn *learn, const struct rp_agree *agree, uint64_t *from_out, uint64_t *to_out);
 
 /*
- * The data of [from, to) into `items_out` (to - from places). RP_NOT_FOUND: not all of it is published, or a rank is so
- * far ahead that its entries may have been overwritten meanwhile.
+ * The data of [from, to) into `items_out` (to - from places). RP_NOT_FOUND, and then what is in them means nothing: not
+ * all of it is published, a rank has restarted behind `from`, or is so far ahead that its entries may have been
+ * overwritten meanwhile.
  */
 enum rp_status rp_learn_read(const struct rp_learn *learn, const struct rp_agree *agree, uint64_t from, uint64_t to,
                              struct rp_learned *items_out);
