@@ -169,6 +169,18 @@ static void set_links(struct rp_plan_cache *cache, const size_t *next, size_t co
     }
 }
 
+size_t rp_plan_cache_slots(struct rp_plan_cache *cache, const size_t *next, size_t count)
+{
+    size_t slots = 0;
+
+    set_links(cache, next, count);
+    for (size_t member = 0; member < count; member++) {
+        bool crosses = next[member] <= member;
+        slots += next[member] != RP_NO_MEMBER && (crosses || cache->previous[member] == RP_NO_MEMBER);
+    }
+    return slots;
+}
+
 size_t rp_plan_cache_play(struct rp_plan_cache *cache, const size_t *next, size_t count, size_t slots)
 {
     set_links(cache, next, count);

@@ -41,6 +41,9 @@ struct rp_plan_cache {
 enum rp_status rp_plan_cache_make(size_t most, struct rp_plan_cache *cache_out);
 void rp_plan_cache_free(struct rp_plan_cache *cache);
 
+/* More slots than these are of no use: every link finds one. */
+size_t rp_plan_cache_slots(struct rp_plan_cache *cache, const size_t *next, size_t count);
+
 /*
  * How many of the members are served, each cycle, with so many slots. `next` of a member: its link, RP_NO_MEMBER: none.
  * The members' `served` and `stored` hold until the next game.

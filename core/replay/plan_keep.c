@@ -16,8 +16,9 @@
 struct size_class {
     uint64_t bytes; /* of one rank's part */
     size_t first, count;
-    size_t slots, keeps;
-    size_t gain, run; /* each of the next `run` slots serves so many gathers more; 0: none does */
+    size_t slots, keeps; /* what it got, and how many gathers that serves */
+    size_t most;         /* slots that are of use */
+    size_t gain, run;    /* each of the next `run` slots serves so many gathers more; 0: none does */
 };
 
 struct keeper {
@@ -37,26 +38,36 @@ static size_t play(struct keeper *keeper, const struct size_class *class, size_t
     return rp_plan_cache_play(&keeper->cache, keeper->next + class->first, class->count, slots);
 }
 
-/* From its slots on: what one more serves, and how many more serve as much each. */
+/* With so many slots each one beyond those that it has serves as much as the next. */
+static bool adds_equally(struct keeper *keeper, const struct size_class *class, size_t slots)
+{
+    return slots <= class->most && play(keeper, class, slots) == class->keeps + class->gain * (slots - class->slots);
+}
+
+/* One more slot serves class->gain more: how many more serve as much each; in strides that double, then halve. */
+static size_t equal_run(struct keeper *keeper, const struct size_class *class)
+{
+    size_t slots = class->slots + 1, stride = 1;
+
+    for (; adds_equally(keeper, class, slots + stride); stride *= 2)
+        slots += stride;
+    for (stride /= 2; stride > 0; stride /= 2)
+        slots += adds_equally(keeper, class, slots + stride) ? stride : 0;
+    return slots - class->slots;
+}
+
+/* What more slots serve. One more may be of no use where links over the boundary are in one another's way. */
 static void look_ahead(struct keeper *keeper, struct size_class *class)
 {
-    size_t low = class->slots + 1, high = class->count;
+    size_t left = class->most - class->slots, more = 1, keeps = 0;
 
     class->gain = class->run = 0;
-    if (class->slots == class->count)
+    while (more <= left && (keeps = play(keeper, class, class->slots + more)) <= class->keeps)
+        more = more < left && 2 * more > left ? left : 2 * more;
+    if (more > left)
         return;
-    size_t keeps = play(keeper, class, low);
-    if (keeps <= class->keeps)
-        return;
-    class->gain = keeps - class->keeps;
-    while (low < high) {
-        size_t middle = high - (high - low) / 2;
-        if (play(keeper, class, middle) == class->keeps + class->gain * (middle - class->slots))
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    class->run = low - class->slots;
+    class->gain = (keeps - class->keeps + more - 1) / more;
+    class->run = more == 1 ? equal_run(keeper, class) : more;
 }
 
 /* Bytes of a slot; 0: more than can be counted. */
@@ -88,13 +99,16 @@ static void share_out(struct keeper *keeper, uint64_t budget)
 {
     struct size_class *class;
 
-    for (size_t i = 0; i < keeper->class_count; i++)
-        look_ahead(keeper, &keeper->classes[i]);
+    for (size_t i = 0; i < keeper->class_count; i++) {
+        class = &keeper->classes[i];
+        class->most = rp_plan_cache_slots(&keeper->cache, keeper->next + class->first, class->count);
+        look_ahead(keeper, class);
+    }
     while ((class = best_class(keeper, budget)) != NULL) {
         uint64_t most = slots_in(keeper, class, budget);
         size_t more = most < class->run ? (size_t)most : class->run;
         class->slots += more;
-        class->keeps += more * class->gain;
+        class->keeps = play(keeper, class, class->slots);
         budget -= more * slot_size(keeper, class->bytes);
         look_ahead(keeper, class);
     }
