@@ -5,6 +5,7 @@
 #include "core/clock.h"
 #include "core/record/recorder.h"
 #include "shim/comm.h"
+#include "shim/gather.h"
 #include "shim/gpu.h"
 #include "shim/group.h"
 #include "shim/hook.h"
@@ -56,11 +57,21 @@ static const void *content_of(const struct rp_call_arguments *a)
     return NULL;
 }
 
-struct rp_call rp_call_begin(const struct rp_call_arguments *a)
+/* Names cost a look at the stack: a lane that is replayed or passive has learned them, or needs none. */
+static struct rp_event event_of(const struct rp_gather *gather, void *caller)
+{
+    if (rp_gather_names(gather))
+        return rp_site_here(caller);
+    return (struct rp_event){.module = RP_MODULE_UNKNOWN, .phase = RP_PHASE_UNKNOWN};
+}
+
+/* The call, and its lane entered (rp_comm_gather_leave()) if replay follows it. */
+static struct rp_call describe(const struct rp_nccl *real, const struct rp_call_arguments *a)
 {
     uint64_t begin = begin_ticks();
-    struct rp_event event = rp_site_here(a->caller);
     struct rp_comm *comm = rp_comm_find(a->comm);
+    struct rp_gather *gather = rp_comm_gather_enter(comm);
+    struct rp_event event = event_of(gather, a->caller);
     struct rp_call call = {
         .op = {.type = RP_RECORD_OP,
                .kind = (uint8_t)a->kind,
@@ -75,12 +86,73 @@ struct rp_call rp_call_begin(const struct rp_call_arguments *a)
                .stream = (uintptr_t)a->stream,
                .module = event.module},
         .comm = comm,
+        .arguments = *a,
         .content = content_of(a),
+        .gather = gather,
+        .verdict = RP_VERDICT_YES,
+        .real = real,
     };
     call.content_bytes = rp_op_bytes(&call.op);
     if (in_place(a, comm, call.content_bytes))
         call.op.flags |= RP_OP_IN_PLACE;
     return call;
+}
+
+static bool capturing(const struct rp_call *call)
+{
+    return rp_gpu_capturing(call->arguments.stream);
+}
+
+static void leave(struct rp_call *call)
+{
+    if (call->gather != NULL)
+        rp_comm_gather_leave(call->comm);
+    call->gather = NULL;
+}
+
+/* Not counted by the lane, or captured: the engine does not see it. */
+static void leave_unfollowed(struct rp_call *call)
+{
+    if (call->gather != NULL && (!rp_lane_counts(&call->op) || capturing(call)))
+        leave(call);
+}
+
+#define ISSUE(name, ...) (real->name != NULL ? real->name(__VA_ARGS__) : RP_MISSING_nccl)
+
+/* The real call. */
+static ncclResult_t issue(const struct rp_call *call)
+{
+    const struct rp_nccl *real = call->real;
+    const struct rp_call_arguments *a = &call->arguments;
+    ncclRedOp_t redop = (ncclRedOp_t)a->redop;
+    switch (a->kind) {
+    case RP_OP_ALL_GATHER:
+        return ISSUE(ncclAllGather, a->send, a->receive, a->count, a->dtype, a->comm, a->stream);
+    case RP_OP_REDUCE_SCATTER:
+        return ISSUE(ncclReduceScatter, a->send, a->receive, a->count, a->dtype, redop, a->comm, a->stream);
+    case RP_OP_ALL_REDUCE:
+        return ISSUE(ncclAllReduce, a->send, a->receive, a->count, a->dtype, redop, a->comm, a->stream);
+    case RP_OP_BROADCAST:
+        if (a->in_place_name)
+            return ISSUE(ncclBcast, a->receive, a->count, a->dtype, a->root, a->comm, a->stream);
+        return ISSUE(ncclBroadcast, a->send, a->receive, a->count, a->dtype, a->root, a->comm, a->stream);
+    case RP_OP_REDUCE:
+        return ISSUE(ncclReduce, a->send, a->receive, a->count, a->dtype, redop, a->root, a->comm, a->stream);
+    case RP_OP_SEND:
+        return ISSUE(ncclSend, a->send, a->count, a->dtype, a->root, a->comm, a->stream);
+    case RP_OP_RECV:
+        return ISSUE(ncclRecv, a->receive, a->count, a->dtype, a->root, a->comm, a->stream);
+#if NCCL_VERSION_CODE >= 22800
+    case RP_OP_ALL_TO_ALL:
+        return ISSUE(ncclAlltoAll, a->send, a->receive, a->count, a->dtype, a->comm, a->stream);
+    case RP_OP_GATHER:
+        return ISSUE(ncclGather, a->send, a->receive, a->count, a->dtype, a->root, a->comm, a->stream);
+    case RP_OP_SCATTER:
+        return ISSUE(ncclScatter, a->send, a->receive, a->count, a->dtype, a->root, a->comm, a->stream);
+#endif
+    default:
+        return RP_MISSING_nccl;
+    }
 }
 
 static void push(const struct rp_op *op)
@@ -96,6 +168,12 @@ static bool content_settled(const struct rp_call *call, ncclResult_t result)
     return call->content != NULL && (result == ncclSuccess || call->op.kind == RP_OP_ALL_GATHER);
 }
 
+/* Recording wants all fingerprints; replay those that it learns from. */
+static bool fingerprint_wanted(const struct rp_call *call)
+{
+    return call->gather != NULL ? call->step.fingerprint : !rp_gather_configured();
+}
+
 /*
  * The fingerprint of an op that has been counted, enqueued behind it on the caller's stream and within the call: so
  * whatever the application orders behind the collective comes behind it too. A gather leaves what it sent as it was,
@@ -104,38 +182,133 @@ static bool content_settled(const struct rp_call *call, ncclResult_t result)
 static bool take_fingerprint(const struct rp_call *call, ncclResult_t result)
 {
     const struct rp_op *op = &call->op;
-    return op->position != RP_NO_POSITION && content_settled(call, result) &&
+    return op->position != RP_NO_POSITION && fingerprint_wanted(call) && content_settled(call, result) &&
            rp_comm_fingerprint_take(call->comm, (cudaStream_t)(uintptr_t)op->stream, call->content, call->content_bytes,
                                     op->position);
 }
 
-/* After the real call: the op's position, its fingerprint, its record. */
+/* The name that the lane has learned for this place. */
+static void take_name(struct rp_call *call)
+{
+    if (call->gather == NULL || !call->step.named || call->op.module != RP_MODULE_UNKNOWN)
+        return;
+    call->op.module = call->step.event.module;
+    call->op.phase = (uint8_t)call->step.event.phase;
+}
+
 void rp_call_report(struct rp_call *call, ncclResult_t result)
 {
     struct rp_op *op = &call->op;
     if (!rp_nccl_accepted(result))
         op->flags |= RP_OP_FAILED;
-    if (rp_gpu_capturing((cudaStream_t)(uintptr_t)op->stream))
+    if (capturing(call))
         op->flags |= RP_OP_CAPTURED;
     else if (call->comm != NULL)
         rp_lane_take(rp_comm_lane(call->comm), op);
+    take_name(call);
+    if (call->gather != NULL)
+        rp_gather_after(call->gather, call, op->position != RP_NO_POSITION);
     if (take_fingerprint(call, result))
         op->flags |= RP_OP_FINGERPRINTED;
     push(op);
+    leave(call);
     rp_comm_identify();
 }
 
-void rp_call_end(struct rp_call *call, ncclResult_t result)
+/* ---------------------------------------------------------------- one call */
+
+static ncclResult_t run_now(struct rp_call *call)
 {
-    call->op.end = rp_ticks();
-    if (rp_thread.group_depth == 0) {
-        rp_call_report(call, result);
-        return;
+    ncclResult_t result = ncclSuccess;
+    bool served = false;
+    leave_unfollowed(call);
+    if (call->gather != NULL) {
+        rp_gather_before(call->gather, call, true);
+        if (call->step.serve == RP_SERVE_KEEP) {
+            rp_gather_offer(call->gather, call, true);
+            served = rp_gather_decide(call->gather, call);
+        }
     }
+    if (call->gather != NULL && call->step.serve == RP_SERVE_REFUSE)
+        result = ncclInvalidUsage;
+    else if (!served)
+        result = issue(call);
+    call->op.end = rp_ticks();
+    rp_call_report(call, result);
+    return result;
+}
+
+/* ---------------------------------------------------------------- in a group */
+
+/*
+ * A gather that may be served waits for the group's end, and with it all calls behind it, so that their order stays the
+ * application's.
+ */
+static bool hold(struct rp_call *call)
+{
+    bool may_serve = call->gather != NULL && call->op.kind == RP_OP_ALL_GATHER;
+    leave(call); /* entered again at the group's end */
+    if (!may_serve && !rp_group_holds())
+        return false;
+    call->held = true;
+    if (rp_group_add_call(call))
+        return true;
+    call->held = false;
+    return false;
+}
+
+static ncclResult_t run_in_group(struct rp_call *call)
+{
     call->op.flags |= RP_OP_IN_GROUP;
     call->op.group = rp_thread.groups;
+    if (hold(call))
+        return ncclSuccess;
+    ncclResult_t result = issue(call);
+    call->op.end = rp_ticks();
     if (!rp_nccl_accepted(result) || !rp_group_add_call(call))
         rp_call_report(call, rp_nccl_accepted(result) ? ncclInternalError : result);
+    return result;
+}
+
+ncclResult_t rp_call_run(const struct rp_nccl *real, const struct rp_call_arguments *arguments)
+{
+    struct rp_call call = describe(real, arguments);
+    return rp_thread.group_depth == 0 ? run_now(&call) : run_in_group(&call);
+}
+
+void rp_call_prepare(struct rp_call *call)
+{
+    call->gather = rp_comm_gather_enter(call->comm);
+    leave_unfollowed(call);
+    if (call->gather != NULL)
+        rp_gather_before(call->gather, call, false);
+}
+
+static bool keeps(const struct rp_call *call)
+{
+    return call->gather != NULL && call->step.serve == RP_SERVE_KEEP;
+}
+
+void rp_call_offer(struct rp_call *call, bool simple)
+{
+    if (keeps(call))
+        rp_gather_offer(call->gather, call, simple && call->held);
+}
+
+void rp_call_settle(struct rp_call *call)
+{
+    bool served = keeps(call) && rp_gather_decide(call->gather, call);
+    call->result = ncclSuccess;
+    if (!served)
+        rp_call_release(call);
+}
+
+void rp_call_release(struct rp_call *call)
+{
+    if (!call->held)
+        return;
+    call->result = issue(call);
+    call->op.end = rp_ticks();
 }
 
 struct rp_op rp_op_local(enum rp_op_kind kind, uint64_t count, cudaStream_t stream)

@@ -11,16 +11,11 @@
 #include <nccl.h>
 
 #include "core/op.h"
+#include "core/replay/replay.h"
 
 struct rp_comm;
-
-struct rp_call {
-    struct rp_op op;
-    struct rp_comm *comm; /* or NULL: a communicator that we do not know */
-    /* What a fingerprint reads after the call: what a gather sent, what a reduction delivered. */
-    const void *content; /* or NULL */
-    uint64_t content_bytes;
-};
+struct rp_gather;
+struct rp_nccl;
 
 /* What a hook knows of a collective or point-to-point call. `root`: root or peer, -1: none; `redop`: -1: none. */
 struct rp_call_arguments {
@@ -33,16 +28,53 @@ struct rp_call_arguments {
     int root;
     ncclComm_t comm;
     cudaStream_t stream;
-    void *caller; /* return address of the hook */
+    void *caller;       /* return address of the hook */
+    bool in_place_name; /* ncclBcast, which has one buffer */
 };
 
-/* Describes: kind, sizes, site, communicator. Call it inside rp_hook_enter(), before the real call. */
-struct rp_call rp_call_begin(const struct rp_call_arguments *arguments);
+/* How far an early copy has come. NONE: not tried; LATE: the slot was still being filled at the bound; MADE: enqueued.
+ */
+enum rp_offer { RP_OFFER_NONE, RP_OFFER_LATE, RP_OFFER_MADE };
 
-/* Reports with the real call's result: now, or at the end of the thread's group. */
-void rp_call_end(struct rp_call *call, ncclResult_t result);
+struct rp_call {
+    struct rp_op op;
+    struct rp_comm *comm; /* or NULL: a communicator that we do not know */
+    struct rp_call_arguments arguments;
+    /* What a fingerprint reads after the call: what a gather sent, what a reduction delivered. */
+    const void *content; /* or NULL */
+    uint64_t content_bytes;
+    /* Replay (gather.h); NULL: this call is not followed. */
+    struct rp_gather *gather;
+    struct rp_replay_step step;
+    enum rp_offer offer;
+    uint64_t ticket;         /* of the offer's compare */
+    enum rp_verdict verdict; /* YES where nothing was voted */
+    bool held;               /* in a group: the real call waits for the group's end */
+    const struct rp_nccl *real;
+    ncclResult_t result; /* held: what the real call said, or success where it was served */
+};
 
-/* The report itself, for group.c: position, fingerprint, record. */
+/*
+ * A hook's whole work, inside rp_hook_enter(): describes the call (kind, sizes, site, communicator), makes the real
+ * call through the caller's `real` table, or serves it instead, and reports. Returns what the application gets: the
+ * real call's result; `missing` where that library lacks the function. In a group the report, and where replay may
+ * serve a gather the real call too, wait for the outermost end.
+ */
+ncclResult_t rp_call_run(const struct rp_nccl *real, const struct rp_call_arguments *arguments);
+
+/*
+ * For group.c, before the group's real end, each for all calls in their order: asks replay, enqueues early copies
+ * (`simple`: the group is on one stream and one communicator, else nothing is served), votes, and makes the held real
+ * calls that were not served: so the group that NCCL sees is the application's, less what all ranks have served.
+ */
+void rp_call_prepare(struct rp_call *call);
+void rp_call_offer(struct rp_call *call, bool simple);
+void rp_call_settle(struct rp_call *call);
+
+/* The held real call alone, for a group that is only simulated. */
+void rp_call_release(struct rp_call *call);
+
+/* The report: position, what is kept, fingerprint, record. */
 void rp_call_report(struct rp_call *call, ncclResult_t result);
 
 /* An op without a communicator (graph launch, malloc, free): begin now, end after the real call. */

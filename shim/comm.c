@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define HASH_NONFATAL_OOM 1
@@ -12,6 +13,7 @@
 
 #include "core/clock.h"
 #include "core/log.h"
+#include "shim/gather.h"
 #include "shim/gpu.h"
 #include "shim/hook.h"
 #include "shim/job.h"
@@ -28,12 +30,15 @@ struct rp_comm {
     struct rp_trace_comm about; /* constant once ready */
     struct rp_lane lane;
     _Atomic(struct rp_fingerprints *) fingerprints;
-    _Atomic uint32_t fingerprinting;    /* calls that are at its fingerprints now */
+    struct rp_gather *gather;           /* or NULL; constant from its creation to its end */
+    _Atomic uint32_t inside;            /* calls that are at its fingerprints or its gather now */
     _Atomic bool ended;                 /* no more calls may begin with them */
+    _Atomic bool let_go;                /* by the end, or by the last call that was inside then */
     struct serial_of_position *serials; /* RP_FINGERPRINTS, by position; set before fingerprints */
-    _Atomic bool ready, failed;         /* each is told once */
-    _Atomic uint32_t splits, shrinks;   /* children made so far: part of a child's key */
-    UT_hash_handle hh;                  /* by handle; only live ones are in the table */
+    bool nonblocking;
+    _Atomic bool ready, failed;       /* each is told once */
+    _Atomic uint32_t splits, shrinks; /* children made so far: part of a child's key */
+    UT_hash_handle hh;                /* by handle; only live ones are in the table */
 };
 
 /* Communicators by number, in chunks that never move. */
@@ -47,6 +52,10 @@ static struct {
     _Atomic(struct rp_comm *) chunks[CHUNKS];
 } comms = {.lock = PTHREAD_RWLOCK_INITIALIZER};
 
+/* An end waits this long at most for a call of another thread that replay holds: a tenth of a second. */
+#define LEAVE_NS 100000
+#define LEAVE_WAITS 1000
+
 static _Atomic bool identified;
 
 struct rp_lane *rp_comm_lane(struct rp_comm *comm)
@@ -57,6 +66,11 @@ struct rp_lane *rp_comm_lane(struct rp_comm *comm)
 uint32_t rp_comm_number(const struct rp_comm *comm)
 {
     return comm->about.number;
+}
+
+int rp_comm_size(const struct rp_comm *comm)
+{
+    return comm != NULL ? comm->about.nranks : 0;
 }
 
 int rp_comm_rank(const struct rp_comm *comm)
@@ -70,25 +84,50 @@ static struct rp_fingerprints *fingerprints_of(struct rp_comm *comm)
     return atomic_load_explicit(&comm->fingerprints, memory_order_acquire);
 }
 
-/*
- * An abort may come from another thread in the middle of a call: either the call sees that the communicator has ended,
- * or the end sees the call and leaves the fingerprints to it, so a later communicator never shares them with it.
- */
-static struct rp_fingerprints *fingerprints_enter(struct rp_comm *comm)
+/* Once, when it has ended and nobody is inside. */
+static void let_go(struct rp_comm *comm)
 {
+    if (!atomic_load(&comm->ended) || atomic_load(&comm->inside) != 0 || atomic_exchange(&comm->let_go, true))
+        return;
     struct rp_fingerprints *fingerprints = fingerprints_of(comm);
-    if (fingerprints == NULL)
-        return NULL;
-    atomic_fetch_add(&comm->fingerprinting, 1);
+    if (fingerprints != NULL)
+        rp_fingerprints_release(fingerprints);
+    rp_gather_close(comm->gather);
+}
+
+/*
+ * An end may come from another thread in the middle of a call: either the call sees that the communicator has ended, or
+ * the end sees the call and leaves what it uses to it, so a later communicator never shares it.
+ */
+static bool enter(struct rp_comm *comm)
+{
+    atomic_fetch_add(&comm->inside, 1);
     if (!atomic_load(&comm->ended))
-        return fingerprints;
-    atomic_fetch_sub(&comm->fingerprinting, 1);
+        return true;
+    atomic_fetch_sub(&comm->inside, 1);
+    let_go(comm);
+    return false;
+}
+
+static void leave(struct rp_comm *comm)
+{
+    atomic_fetch_sub(&comm->inside, 1);
+    let_go(comm);
+}
+
+struct rp_gather *rp_comm_gather_enter(struct rp_comm *comm)
+{
+    if (comm == NULL || comm->gather == NULL || !enter(comm))
+        return NULL;
+    if (rp_gather_follows(comm->gather))
+        return comm->gather;
+    leave(comm);
     return NULL;
 }
 
-static void fingerprints_leave(struct rp_comm *comm)
+void rp_comm_gather_leave(struct rp_comm *comm)
 {
-    atomic_fetch_sub(&comm->fingerprinting, 1);
+    leave(comm);
 }
 
 static void serial_keep(struct rp_comm *comm, uint64_t position, uint64_t serial)
@@ -104,13 +143,13 @@ bool rp_comm_fingerprint_take(struct rp_comm *comm, cudaStream_t stream, const v
                               uint64_t position)
 {
     uint64_t serial;
-    struct rp_fingerprints *fingerprints = fingerprints_enter(comm);
-    if (fingerprints == NULL)
+    struct rp_fingerprints *fingerprints = fingerprints_of(comm);
+    if (fingerprints == NULL || !enter(comm))
         return false;
     bool taken = rp_fingerprints_take(fingerprints, stream, data, bytes, &serial);
     if (taken)
         serial_keep(comm, position, serial);
-    fingerprints_leave(comm);
+    leave(comm);
     return taken;
 }
 
@@ -189,6 +228,33 @@ uint64_t rp_comm_key_shrink(struct rp_comm *parent, const int *excluded, int exc
     return key;
 }
 
+void rp_comm_announce(struct rp_comm_birth *birth, int seats)
+{
+    birth->gather = seats > 0 ? rp_gather_announce(birth->key, (uint32_t)seats, !birth->nonblocking) : NULL;
+}
+
+void rp_comm_unborn(struct rp_comm_birth *birth)
+{
+    rp_gather_arrived(birth->gather);
+    rp_gather_close(birth->gather);
+    birth->gather = NULL;
+}
+
+void rp_comm_birth_blocking(struct rp_comm_birth *birth, const ncclConfig_t *config)
+{
+    size_t needed = offsetof(ncclConfig_t, blocking) + sizeof config->blocking;
+    birth->nonblocking = config != NULL && config->size >= needed && config->blocking == 0;
+}
+
+void rp_comm_birth_child_blocking(struct rp_comm_birth *birth, const struct rp_comm *parent, const ncclConfig_t *config)
+{
+    rp_comm_birth_blocking(birth, config);
+    bool own =
+        config != NULL && config->size >= sizeof(size_t) + sizeof(int) && config->blocking != NCCL_CONFIG_UNDEF_INT;
+    if (!own && parent != NULL)
+        birth->nonblocking = parent->nonblocking;
+}
+
 void rp_comm_birth_name(struct rp_comm_birth *birth, const ncclConfig_t *config)
 {
     birth->name[0] = '\0';
@@ -247,6 +313,8 @@ static struct rp_comm *comm_publish(const struct rp_comm_birth *birth)
         comm->about.made = rp_ticks();
         comm->about.origin = birth->origin;
         memcpy(comm->about.name, birth->name, sizeof comm->about.name);
+        comm->gather = birth->gather;
+        comm->nonblocking = birth->nonblocking;
         rp_lane_init(&comm->lane);
         comm_drop(comm->handle, NULL); /* one whose end we did not see: it is dead */
         HASH_ADD_PTR(comms.live, handle, comm);
@@ -255,11 +323,19 @@ static struct rp_comm *comm_publish(const struct rp_comm_birth *birth)
     return comm;
 }
 
-static void fingerprints_start(struct rp_comm *comm)
+/* Ordinal of its device; -1: not known. */
+static int device_of(const struct rp_comm *comm)
 {
     int device = -1;
-    struct rp_fingerprints *fingerprints = NULL;
     if (comm->real->ncclCommCuDevice == NULL || comm->real->ncclCommCuDevice(comm->handle, &device) != ncclSuccess)
+        return -1;
+    return device;
+}
+
+static void fingerprints_start(struct rp_comm *comm, int device)
+{
+    struct rp_fingerprints *fingerprints = NULL;
+    if (device < 0)
         return;
     comm->serials = calloc(RP_FINGERPRINTS, sizeof *comm->serials);
     if (comm->serials == NULL)
@@ -299,16 +375,21 @@ static void comm_ready(struct rp_comm *comm)
     if (comm->about.nranks == 0)
         ask_size(comm);
     rp_run_announce(comm->about.rank);
-    fingerprints_start(comm);
+    int device = device_of(comm);
+    fingerprints_start(comm, device);
     rp_recorder_comm(&comm->about);
     rp_recorder_state(RP_STATE_COMM_READY, comm->about.number, NULL);
+    rp_gather_start(comm->gather, &comm->about, device, !comm->nonblocking);
 }
 
 void rp_comm_born(const struct rp_comm_birth *birth, ncclResult_t result)
 {
-    if (!rp_nccl_accepted(result) || birth->handle == NULL || *birth->handle == NULL)
-        return;
-    struct rp_comm *comm = comm_publish(birth);
+    struct rp_comm *comm = NULL;
+    rp_gather_arrived(birth->gather);
+    if (rp_nccl_accepted(result) && birth->handle != NULL && *birth->handle != NULL)
+        comm = comm_publish(birth);
+    if (comm == NULL)
+        rp_gather_close(birth->gather);
     if (comm != NULL && result == ncclSuccess)
         comm_ready(comm);
 }
@@ -326,21 +407,29 @@ void rp_comm_async(ncclComm_t handle, ncclResult_t error)
         rp_recorder_state(RP_STATE_COMM_ERROR, comm->about.number, NULL);
 }
 
+/* For who waits in a call of another thread: it leaves at once. */
+static void await_leaving(const struct rp_comm *comm)
+{
+    static const struct timespec moment = {.tv_nsec = LEAVE_NS};
+    for (int i = 0; i < LEAVE_WAITS && atomic_load(&comm->inside) != 0; i++)
+        nanosleep(&moment, NULL);
+}
+
 void rp_comm_ended(ncclComm_t handle, enum rp_trace_state how)
 {
     struct rp_comm *comm = rp_comm_find(handle);
     if (comm == NULL)
         return;
     rp_recorder_state(how, comm->about.number, NULL);
+    rp_gather_end(comm->gather);
     if (how != RP_STATE_COMM_DESTROYED && how != RP_STATE_COMM_ABORTED)
         return;
     pthread_rwlock_wrlock(&comms.lock);
     comm_drop(handle, comm); /* by another thread it may have ended already, and the handle be a new one's */
     pthread_rwlock_unlock(&comms.lock);
-    struct rp_fingerprints *fingerprints = fingerprints_of(comm);
-    bool ended_before = atomic_exchange(&comm->ended, true);
-    if (!ended_before && fingerprints != NULL && atomic_load(&comm->fingerprinting) == 0)
-        rp_fingerprints_release(fingerprints);
+    atomic_store(&comm->ended, true);
+    await_leaving(comm);
+    let_go(comm);
 }
 
 void rp_comm_identify(void)

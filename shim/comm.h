@@ -16,6 +16,7 @@
 #include "shim/fingerprints.h"
 
 struct rp_comm;
+struct rp_gather;
 struct rp_nccl;
 
 struct rp_lane *rp_comm_lane(struct rp_comm *comm);
@@ -29,6 +30,13 @@ int rp_comm_rank(const struct rp_comm *comm); /* of this process; -1: not known 
 bool rp_comm_fingerprint_take(struct rp_comm *comm, cudaStream_t stream, const void *data, uint64_t bytes,
                               uint64_t position);
 
+/*
+ * Its serving (gather.h), if calls are to follow it, and not NULL only until rp_comm_gather_leave(), which must follow:
+ * an end that comes meanwhile from another thread waits a moment for it. NULL is allowed: NULL.
+ */
+struct rp_gather *rp_comm_gather_enter(struct rp_comm *comm);
+void rp_comm_gather_leave(struct rp_comm *comm);
+
 /* The live communicator of that handle, or NULL. */
 struct rp_comm *rp_comm_find(ncclComm_t handle);
 
@@ -41,10 +49,24 @@ struct rp_comm_birth {
     uint32_t parent; /* number, or RP_NO_COMM */
     int nranks;      /* told by the call; 0: ask NCCL */
     int rank;        /* -1: ask NCCL */
+    bool nonblocking;
+    struct rp_gather *gather; /* what rp_comm_announce() made, or NULL */
     char name[RP_COMM_NAME_MAX];
 };
 
-/* The keys of creations that have succeeded: what the arguments point to is there. */
+/*
+ * Before the real creation, which is a rendezvous: tells the other ranks that this one is here. `seats`: at most so
+ * many ranks, alike on all. rp_comm_born() or rp_comm_unborn() must follow.
+ */
+void rp_comm_announce(struct rp_comm_birth *birth, int seats);
+
+/* The real creation has failed. */
+void rp_comm_unborn(struct rp_comm_birth *birth);
+
+/* The number of ranks of a communicator; 0: not known. */
+int rp_comm_size(const struct rp_comm *comm);
+
+/* The keys of creations. The arguments are looked at as NCCL does: not NULL. */
 uint64_t rp_comm_key_init(const ncclUniqueId *ids, int id_count, int nranks);
 
 /* Of ncclCommInitAll(), which has no id: all ranks are in this process. Another one each time. */
@@ -54,10 +76,14 @@ uint64_t rp_comm_key_all(int nranks);
 uint64_t rp_comm_key_split(struct rp_comm *parent, int color);
 uint64_t rp_comm_key_shrink(struct rp_comm *parent, const int *excluded, int excluded_count);
 
-/* Copies the name out of a configuration, whose size depends on the version that the caller was built with. */
+/* Copies out of a configuration, whose size depends on the version that the caller was built with: before the real call
+ * whether it blocks, after its success the name. */
+void rp_comm_birth_blocking(struct rp_comm_birth *birth, const ncclConfig_t *config);
+void rp_comm_birth_child_blocking(struct rp_comm_birth *birth, const struct rp_comm *parent,
+                                  const ncclConfig_t *config); /* without a configuration it blocks as its parent */
 void rp_comm_birth_name(struct rp_comm_birth *birth, const ncclConfig_t *config);
 
-/* The real creation returned `result`: success, or in progress for a nonblocking one. */
+/* The real creation returned `result`: success, in progress for a nonblocking one, or an error (of its group). */
 void rp_comm_born(const struct rp_comm_birth *birth, ncclResult_t result);
 
 /* ncclCommGetAsyncError() said `error`: success makes a nonblocking communicator ready. */

@@ -16,6 +16,7 @@ struct pending {
 /* Emptied at each outermost end; a thread that ends inside a group leaks it, as NCCL does its own. */
 static _Thread_local struct {
     struct pending *first, *last;
+    bool holds;
 } queue __attribute__((tls_model("initial-exec")));
 
 static struct pending *append(void)
@@ -37,7 +38,13 @@ bool rp_group_add_call(const struct rp_call *call)
     if (pending == NULL)
         return false;
     pending->of.call = *call;
+    queue.holds = queue.holds || call->held;
     return true;
+}
+
+bool rp_group_holds(void)
+{
+    return queue.holds;
 }
 
 bool rp_group_add_birth(const struct rp_comm_birth *birth)
@@ -50,17 +57,73 @@ bool rp_group_add_birth(const struct rp_comm_birth *birth)
     return true;
 }
 
+/* One stream and one communicator: then nothing but the calls' own order is to be kept where one is taken out. */
+static bool is_simple(void)
+{
+    const struct rp_call *one = NULL;
+    for (const struct pending *pending = queue.first; pending != NULL; pending = pending->next) {
+        const struct rp_call *call = &pending->of.call;
+        if (pending->is_birth)
+            return false;
+        if (one != NULL && (call->comm != one->comm || call->op.stream != one->op.stream))
+            return false;
+        one = call;
+    }
+    return true;
+}
+
+static void each_call(void (*act)(struct rp_call *call))
+{
+    for (struct pending *pending = queue.first; pending != NULL; pending = pending->next)
+        if (!pending->is_birth)
+            act(&pending->of.call);
+}
+
+static void offer(struct rp_call *call)
+{
+    rp_call_offer(call, true);
+}
+
+static void offer_nothing(struct rp_call *call)
+{
+    rp_call_offer(call, false);
+}
+
+void rp_group_prepare(bool simulated)
+{
+    if (rp_thread.group_depth != 1)
+        return;
+    if (simulated) {
+        each_call(rp_call_release);
+        return;
+    }
+    each_call(rp_call_prepare);
+    each_call(is_simple() ? offer : offer_nothing);
+    each_call(rp_call_settle);
+}
+
+/* A held call that failed, failed alone; else the group's result is its own. */
+static ncclResult_t result_of(const struct rp_call *call, ncclResult_t result)
+{
+    if (!call->held)
+        return result;
+    if ((call->op.flags & RP_OP_HIT) != 0 || call->result != ncclSuccess)
+        return call->result;
+    return result;
+}
+
 static void finish(ncclResult_t result, unsigned flags)
 {
     struct pending *pending = queue.first;
     queue.first = queue.last = NULL;
+    queue.holds = false;
     while (pending != NULL) {
         struct pending *next = pending->next;
         if (pending->is_birth) {
             rp_comm_born(&pending->of.birth, result);
         } else {
             pending->of.call.op.flags |= (uint16_t)flags;
-            rp_call_report(&pending->of.call, result);
+            rp_call_report(&pending->of.call, result_of(&pending->of.call, result));
         }
         free(pending);
         pending = next;
@@ -104,4 +167,5 @@ void rp_group_forked(void)
         queue.first = next;
     }
     queue.last = NULL;
+    queue.holds = false;
 }

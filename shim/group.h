@@ -14,6 +14,15 @@
 bool rp_group_add_call(const struct rp_call *call);
 bool rp_group_add_birth(const struct rp_comm_birth *birth);
 
+/* True if a call of the thread's group waits for its end: later ones wait behind it. */
+bool rp_group_holds(void);
+
+/*
+ * Before the real end of a group: at the outermost one, what replay serves is served, and calls that waited are made.
+ * `simulated`: nothing is served.
+ */
+void rp_group_prepare(bool simulated);
+
 /* Told by the hooks of ncclGroupStart, ncclGroupEnd and ncclGroupSimulateEnd, after the real call. */
 void rp_group_start(ncclResult_t result);
 void rp_group_end(ncclResult_t result);

@@ -4,6 +4,7 @@
  * Called by every thread of the application.
  */
 #include "shim/comm.h"
+#include "shim/gather.h"
 #include "shim/group.h"
 #include "shim/hook.h"
 #include "shim/runtime.h"
@@ -22,15 +23,16 @@ static struct rp_comm_birth birth_child(const struct rp_nccl *real, ncclComm_t *
     return (struct rp_comm_birth){.real = real, .handle = comm, .origin = origin, .parent = number, .rank = -1};
 }
 
-/* After the real call has succeeded, which has found the arguments good: now they may be looked at. */
-static void born(struct rp_comm_birth *birth, uint64_t key, const ncclConfig_t *config, ncclResult_t result)
+/* After the real call: its success has found the arguments good, now they may be looked at more closely. */
+static void born(struct rp_comm_birth *birth, const ncclConfig_t *config, ncclResult_t result)
 {
-    birth->key = key;
+    if (!rp_nccl_accepted(result)) {
+        rp_comm_unborn(birth);
+        return;
+    }
     rp_comm_birth_name(birth, config);
-    if (rp_thread.group_depth == 0)
+    if (rp_thread.group_depth == 0 || !rp_group_add_birth(birth))
         rp_comm_born(birth, result);
-    else
-        rp_group_add_birth(birth);
 }
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
@@ -45,9 +47,10 @@ ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId id, int
     if (!rp_hook_enter())
         return RP_PASS(nccl, ncclCommInitRank, comm, nranks, id, rank);
     struct rp_comm_birth birth = birth_init(rp_nccl(RP_CALLER), comm, nranks, rank);
+    birth.key = rp_comm_key_init(&id, 1, nranks);
+    rp_comm_announce(&birth, nranks);
     ncclResult_t result = RP_PASS(nccl, ncclCommInitRank, comm, nranks, id, rank);
-    if (rp_nccl_accepted(result))
-        born(&birth, rp_comm_key_init(&id, 1, nranks), NULL, result);
+    born(&birth, NULL, result);
     rp_hook_leave();
     return result;
 }
@@ -58,9 +61,11 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId i
     if (!rp_hook_enter())
         return RP_PASS(nccl, ncclCommInitRankConfig, comm, nranks, id, rank, config);
     struct rp_comm_birth birth = birth_init(rp_nccl(RP_CALLER), comm, nranks, rank);
+    birth.key = rp_comm_key_init(&id, 1, nranks);
+    rp_comm_birth_blocking(&birth, config);
+    rp_comm_announce(&birth, nranks);
     ncclResult_t result = RP_PASS(nccl, ncclCommInitRankConfig, comm, nranks, id, rank, config);
-    if (rp_nccl_accepted(result))
-        born(&birth, rp_comm_key_init(&id, 1, nranks), config, result);
+    born(&birth, config, result);
     rp_hook_leave();
     return result;
 }
@@ -73,9 +78,11 @@ ncclResult_t ncclCommInitRankScalable(ncclComm_t *comm, int nranks, int rank, in
     if (!rp_hook_enter())
         return RP_PASS(nccl, ncclCommInitRankScalable, comm, nranks, rank, id_count, ids, config);
     struct rp_comm_birth birth = birth_init(rp_nccl(RP_CALLER), comm, nranks, rank);
+    birth.key = rp_comm_key_init(ids, id_count, nranks);
+    rp_comm_birth_blocking(&birth, config);
+    rp_comm_announce(&birth, nranks);
     ncclResult_t result = RP_PASS(nccl, ncclCommInitRankScalable, comm, nranks, rank, id_count, ids, config);
-    if (rp_nccl_accepted(result))
-        born(&birth, rp_comm_key_init(ids, id_count, nranks), config, result);
+    born(&birth, config, result);
     rp_hook_leave();
     return result;
 }
@@ -91,7 +98,8 @@ ncclResult_t ncclCommInitAll(ncclComm_t *comm, int device_count, const int *devi
     uint64_t key = rp_comm_key_all(device_count);
     for (int rank = 0; rp_nccl_accepted(result) && rank < device_count; rank++) {
         struct rp_comm_birth birth = birth_init(rp_nccl(RP_CALLER), &comm[rank], device_count, rank);
-        born(&birth, key, NULL, result);
+        birth.key = key;
+        born(&birth, NULL, result);
     }
     rp_hook_leave();
     return result;
@@ -104,9 +112,12 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *chil
         return RP_PASS(nccl, ncclCommSplit, comm, color, key, child, config);
     struct rp_comm *parent = rp_comm_find(comm);
     struct rp_comm_birth birth = birth_child(rp_nccl(RP_CALLER), child, RP_COMM_SPLIT, parent);
+    birth.key = rp_comm_key_split(parent, color);
+    rp_comm_birth_child_blocking(&birth, parent, config);
+    if (color != NCCL_SPLIT_NOCOLOR)
+        rp_comm_announce(&birth, rp_comm_size(parent));
     ncclResult_t result = RP_PASS(nccl, ncclCommSplit, comm, color, key, child, config);
-    if (rp_nccl_accepted(result))
-        born(&birth, rp_comm_key_split(parent, color), config, result);
+    born(&birth, config, result);
     rp_hook_leave();
     return result;
 }
@@ -120,9 +131,11 @@ ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int excluded_count, 
         return RP_PASS(nccl, ncclCommShrink, comm, excluded, excluded_count, child, config, flags);
     struct rp_comm *parent = rp_comm_find(comm);
     struct rp_comm_birth birth = birth_child(rp_nccl(RP_CALLER), child, RP_COMM_SHRINK, parent);
+    birth.key = rp_comm_key_shrink(parent, excluded, excluded_count);
+    rp_comm_birth_child_blocking(&birth, parent, config);
+    rp_comm_announce(&birth, rp_comm_size(parent));
     ncclResult_t result = RP_PASS(nccl, ncclCommShrink, comm, excluded, excluded_count, child, config, flags);
-    if (rp_nccl_accepted(result))
-        born(&birth, rp_comm_key_shrink(parent, excluded, excluded_count), config, result);
+    born(&birth, config, result);
     rp_hook_leave();
     return result;
 }
@@ -168,8 +181,12 @@ HOOK_END(ncclCommAbort, (ncclComm_t comm), (comm), RP_STATE_COMM_ABORTED)
 HOOK_END(ncclCommRevoke, (ncclComm_t comm, int flags), (comm, flags), RP_STATE_COMM_REVOKED)
 #endif
 
+/* What we have refused (REPRISE_STRICT) NCCL knows nothing of. */
 const char *ncclGetLastError(ncclComm_t comm)
 {
+    const char *refusal = rp_gather_refusal();
+    if (refusal != NULL)
+        return refusal;
     return RP_PASS_OR(nccl, "", ncclGetLastError, comm);
 }
 

@@ -1,24 +1,32 @@
 /*
  * Hooks of device memory: allocations and frees become ops without a communicator. Seldom called by frameworks, which
- * keep memory of their own. Called by every thread of the application.
+ * keep memory of their own. One that fails is tried again after replay has given memory back (memory.h). Called by
+ * every thread of the application.
  */
 #include "shim/call.h"
 #include "shim/hook.h"
+#include "shim/memory.h"
 #include "shim/real.h"
 #include "shim/runtime.h"
 
 /* name, parameters, arguments, kind, bytes, stream */
-#define HOOK_MEMORY(name, parameters, arguments, kind, bytes, stream)    \
-    extern cudaError_t name parameters;                                  \
-    cudaError_t name parameters                                          \
-    {                                                                    \
-        rp_real_refresh();                                               \
-        if (!rp_hook_enter())                                            \
-            return RP_PASS(cudart, name, RP_UNWRAP arguments);           \
-        struct rp_op op = rp_op_local(kind, bytes, stream);              \
-        cudaError_t result = RP_PASS(cudart, name, RP_UNWRAP arguments); \
-        rp_op_local_end(&op, result == cudaSuccess);                     \
-        return result;                                                   \
+#define HOOK_MEMORY(name, parameters, arguments, kind, bytes, stream)           \
+    extern cudaError_t name parameters;                                         \
+    cudaError_t name parameters                                                 \
+    {                                                                           \
+        rp_real_refresh();                                                      \
+        if (!rp_hook_enter())                                                   \
+            return RP_PASS(cudart, name, RP_UNWRAP arguments);                  \
+        const struct rp_cudart *real = rp_cudart(RP_CALLER);                    \
+        struct rp_op op = rp_op_local(kind, bytes, stream);                     \
+        bool clear = rp_memory_error_clear(real);                               \
+        cudaError_t result = RP_PASS(cudart, name, RP_UNWRAP arguments);        \
+        if (result == cudaErrorMemoryAllocation && rp_memory_give_back(real)) { \
+            result = RP_PASS(cudart, name, RP_UNWRAP arguments);                \
+            rp_memory_retried(real, result, clear);                             \
+        }                                                                       \
+        rp_op_local_end(&op, result == cudaSuccess);                            \
+        return result;                                                          \
     }
 HOOK_MEMORY(cudaMalloc, (void **memory, size_t size), (memory, size), RP_OP_MALLOC, size, NULL)
 HOOK_MEMORY(cudaMallocManaged, (void **memory, size_t size, unsigned flags), (memory, size, flags), RP_OP_MALLOC, size,

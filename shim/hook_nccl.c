@@ -1,5 +1,6 @@
 /*
- * Hooks of the collectives, of point-to-point calls and of groups. All alike: guard, describe, real call, report.
+ * Hooks of the collectives, of point-to-point calls and of groups. All alike: guard, then
+ * rp_call_run(): describe, real call, report.
  * Called by every thread of the application that issues NCCL calls.
  */
 #include "shim/call.h"
@@ -13,10 +14,9 @@
     {                                                                                                                 \
         if (!rp_hook_enter())                                                                                         \
             return RP_PASS(nccl, name, RP_UNWRAP arguments);                                                          \
-        struct rp_call call = rp_call_begin(&(struct rp_call_arguments){__VA_ARGS__, .dtype = datatype, .comm = comm, \
+        ncclResult_t result =                                                                                         \
+            rp_call_run(rp_nccl(RP_CALLER), &(struct rp_call_arguments){__VA_ARGS__, .dtype = datatype, .comm = comm, \
                                                                         .stream = stream, .caller = RP_CALLER});      \
-        ncclResult_t result = RP_PASS(nccl, name, RP_UNWRAP arguments);                                               \
-        rp_call_end(&call, result);                                                                                   \
         rp_hook_leave();                                                                                              \
         return result;                                                                                                \
     }
@@ -46,7 +46,7 @@ HOOK(ncclBroadcast,
 
 HOOK(ncclBcast, (void *buffer, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream),
      (buffer, count, datatype, root, comm, stream), .kind = RP_OP_BROADCAST, .send = buffer, .receive = buffer,
-     .count = count, .redop = -1, .root = root)
+     .count = count, .redop = -1, .root = root, .in_place_name = true)
 
 HOOK(ncclReduce,
      (const void *send, void *receive, size_t count, ncclDataType_t datatype, ncclRedOp_t redop, int root,
@@ -98,6 +98,7 @@ ncclResult_t ncclGroupEnd(void)
 {
     if (!rp_hook_enter())
         return RP_PASS(nccl, ncclGroupEnd);
+    rp_group_prepare(false);
     ncclResult_t result = RP_PASS(nccl, ncclGroupEnd);
     rp_group_end(result);
     rp_hook_leave();
@@ -109,6 +110,7 @@ ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *info)
 {
     if (!rp_hook_enter())
         return RP_PASS(nccl, ncclGroupSimulateEnd, info);
+    rp_group_prepare(true);
     ncclResult_t result = RP_PASS(nccl, ncclGroupSimulateEnd, info);
     rp_group_simulate_end(result);
     rp_hook_leave();

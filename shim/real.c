@@ -40,6 +40,9 @@ static const struct row cudart_rows[] = {
 #include "shim/symbols.def"
 #undef ROW_CUDART
 #undef ROW_NCCL
+#define X(name) ROW_KEEP(rp_cudart, name)
+    RP_CUDART_CALLED(X)
+#undef X
 };
 
 static const struct row nccl_rows[] = {

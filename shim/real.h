@@ -23,6 +23,10 @@ ncclResult_t ncclGroupStart(void);
 ncclResult_t ncclGroupEnd(void);
 
 /* Not interposed, only called: X(name) */
+#define RP_CUDART_CALLED(X) \
+    X(cudaPeekAtLastError)  \
+    X(cudaGetLastError)     \
+    X(cudaGetDevice)
 #define RP_NCCL_CALLED(X) \
     X(ncclCommCount)      \
     X(ncclCommUserRank)   \
@@ -38,6 +42,9 @@ struct rp_cudart {
 #include "shim/symbols.def"
 #undef RP_FIELD_CUDART
 #undef RP_FIELD_NCCL
+#define X(name) __typeof__(name) *name;
+    RP_CUDART_CALLED(X)
+#undef X
 };
 
 struct rp_nccl {

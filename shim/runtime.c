@@ -14,11 +14,13 @@
 #include "core/record/recorder.h"
 #include "shim/comm.h"
 #include "shim/fingerprints.h"
+#include "shim/gather.h"
 #include "shim/gpu.h"
 #include "shim/group.h"
 #include "shim/job.h"
 #include "shim/launch_names.h"
 #include "shim/site.h"
+#include "shim/slots.h"
 
 /* How long the end of the process may wait for fingerprints that the device has not delivered. */
 #define LAST_FINGERPRINTS_MS 500
@@ -46,6 +48,8 @@ static void forked_child(void)
     rp_group_forked();
     rp_gpu_forked();
     rp_fingerprints_forked();
+    rp_slots_forked();
+    rp_gather_forked();
     rp_launch_names_forked();
     if (run.modules != NULL)
         rp_modules_forked(run.modules);
@@ -73,6 +77,30 @@ static bool record_start(void)
     if (!atomic_exchange(&fork_handled, true))
         pthread_atfork(NULL, forked_parent, forked_child);
     return true;
+}
+
+/* Replay records as well: its trace shows where each gather's bytes came from. */
+static bool replay_start(void)
+{
+    const struct rp_gather_options gather = {
+        .budget = run.options.budget, .timeout_ns = run.options.timeout_ns, .strict = run.options.strict};
+    if (!record_start())
+        return false;
+    rp_gather_configure(&gather);
+    return true;
+}
+
+static bool mode_start(void)
+{
+    switch (run.options.mode) {
+    case RP_MODE_OFF:
+        return false;
+    case RP_MODE_RECORD:
+        return record_start();
+    case RP_MODE_REPLAY:
+        return replay_start();
+    }
+    return false;
 }
 
 /* A child forked by a third thread meanwhile has no thread that starts: it stays off. */
@@ -103,7 +131,7 @@ bool rp_run_start(void)
     rp_thread.inside = true;
     rp_options_read(environ, &run.options);
     rp_log_setup(run.options.log_level, run.options.log_pattern);
-    bool active = run.options.mode == RP_MODE_RECORD && record_start();
+    bool active = mode_start();
     if (!active)
         speak_when_off();
     rp_thread.inside = false;
@@ -122,13 +150,15 @@ void rp_run_announce(int comm_rank)
 /* Only here, before main(): a program may push its first NVTX range before it calls anything that we hook. */
 __attribute__((constructor)) static void loaded(void)
 {
-    if (rp_options_mode(getenv("REPRISE_MODE")) == RP_MODE_RECORD)
+    if (rp_options_mode(getenv("REPRISE_MODE")) != RP_MODE_OFF)
         rp_site_nvtx_announce();
 }
 
 __attribute__((destructor)) static void unloaded(void)
 {
     int active = RP_RUN_ACTIVE;
-    if (atomic_compare_exchange_strong(&rp_run_state, &active, RP_RUN_OFF))
-        rp_recorder_stop(LAST_FINGERPRINTS_MS);
+    if (!atomic_compare_exchange_strong(&rp_run_state, &active, RP_RUN_OFF))
+        return;
+    rp_gather_report();
+    rp_recorder_stop(LAST_FINGERPRINTS_MS);
 }

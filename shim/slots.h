@@ -29,6 +29,9 @@ struct rp_slots; /* of one communicator */
 /* What our device work has cost on a device, for the budget: bytes held by all its slots. */
 uint64_t rp_slots_held(int device);
 
+/* The part of it that this set holds. */
+uint64_t rp_slots_own(struct rp_slots *slots);
+
 /*
  * Bytes that slots on the device may take at most now, what they hold included: `budget`, but never more than there is;
  * or, with 0, free memory plus what is held, less a reserve (the larger of a tenth of the device and 4 GiB). 0 if
