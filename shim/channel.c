@@ -21,7 +21,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -55,6 +54,7 @@ struct rp_channel {
     struct rp_agree agree;
     struct head *head; /* start of the mapping */
     size_t table_at, bytes;
+    bool checked; /* the file is the ranks' own */
     bool uses_table, unlinked;
     int descriptor;
     dev_t device;
@@ -87,6 +87,12 @@ static enum rp_status fail_errno(const char *what, const char *name)
     int cause = errno;
     return fail(cause == ENOSPC || cause == ENOMEM ? RP_NO_MEMORY : RP_IO, "%s /dev/shm%s: %s", what, name,
                 strerror(cause));
+}
+
+/* Not in the child of a fork: there nothing is mapped, or something of the program's, and the name is the parent's. */
+static bool is_mine(const struct rp_channel *channel)
+{
+    return channel->process == getpid();
 }
 
 /* ---------------------------------------------------------------- the file */
@@ -147,6 +153,7 @@ static enum rp_status check_file(struct rp_channel *channel)
     if (info.st_size != 0 && (size_t)info.st_size != channel->bytes)
         return fail(RP_UNSUPPORTED, "/dev/shm%s has %lld bytes, not %zu", channel->name, (long long)info.st_size,
                     channel->bytes);
+    channel->checked = true;
     return RP_OK;
 }
 
@@ -222,6 +229,14 @@ static enum rp_status join(struct rp_channel *channel, uint32_t seats, uint64_t 
     return status == RP_OK ? RP_OK : fail(status, "/dev/shm%s has no seat left", channel->name);
 }
 
+/* Without this rank no other can be complete, so it takes the name with it; but only of what is the ranks' own. */
+static void abandon(struct rp_channel *channel)
+{
+    if (channel->checked)
+        rp_channel_unlink(channel);
+    rp_channel_close(channel);
+}
+
 enum rp_status rp_channel_open(uint64_t key, uint32_t seats, uint64_t terms, struct rp_channel **channel_out)
 {
     if (seats == 0 || seats > RP_AGREE_RANKS)
@@ -241,13 +256,13 @@ enum rp_status rp_channel_open(uint64_t key, uint32_t seats, uint64_t terms, str
     if (status == RP_OK)
         *channel_out = channel;
     else
-        rp_channel_close(channel);
+        abandon(channel);
     return status;
 }
 
 void rp_channel_unlink(struct rp_channel *channel)
 {
-    if (!channel->unlinked)
+    if (!channel->unlinked && is_mine(channel))
         shm_unlink(channel->name);
     channel->unlinked = true;
 }
@@ -257,12 +272,11 @@ struct rp_agree *rp_channel_agree(struct rp_channel *channel)
     return &channel->agree;
 }
 
-/* In the child of a fork nothing is mapped there, or something of the program's. */
 void rp_channel_close(struct rp_channel *channel)
 {
     if (channel == NULL)
         return;
-    if (channel->process == getpid() && channel->head != NULL) {
+    if (is_mine(channel) && channel->head != NULL) {
         rp_channel_table_drop(channel);
         munmap(channel->head, channel->bytes);
     }
@@ -311,9 +325,9 @@ void *rp_channel_table(struct rp_channel *channel)
 {
     char *table = (char *)channel->head + channel->table_at;
     size_t bytes = channel->bytes - channel->table_at;
-    if (channel->uses_table)
+    if (channel->uses_table && is_mine(channel))
         return table;
-    if (bytes == 0 || rp_learn_bytes(channel->agree.nranks) > bytes) {
+    if (!is_mine(channel) || bytes == 0 || rp_learn_bytes(channel->agree.nranks) > bytes) {
         fail(RP_UNSUPPORTED, "no learning table for %u ranks", channel->agree.nranks);
         return NULL;
     }
@@ -335,7 +349,7 @@ void *rp_channel_table(struct rp_channel *channel)
 
 void rp_channel_table_drop(struct rp_channel *channel)
 {
-    if (channel->uses_table)
+    if (channel->uses_table && is_mine(channel))
         leave_table(channel);
     channel->uses_table = false;
 }

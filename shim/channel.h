@@ -3,8 +3,8 @@
  * words (core/agree) and the learning table (core/replay/learn.h) behind them. Ranks that cannot map the same segment
  * (another host, another /dev/shm) see fewer ranks than the communicator has, and the lane is passive.
  *
- * Name: hash of what the ranks share at creation. 0600. posix_fallocate before the first touch: a failed touch of a
- * full /dev/shm would be SIGBUS. MADV_DONTFORK: a child of a fork has no part in it.
+ * Name: hash of what the ranks share at creation. 0600. fallocate before the first touch: a failed touch of a full
+ * /dev/shm would be SIGBUS. MADV_DONTFORK: a child of a fork has no part in it, and may only close it.
  *
  * Threads: one at a time for each channel.
  */
@@ -31,9 +31,10 @@ void rp_channel_unlink(struct rp_channel *channel);
 struct rp_agree *rp_channel_agree(struct rp_channel *channel);
 
 /*
- * The learning table, for `nranks` ranks: reserved at the first call and after each rp_channel_table_drop(). NULL: no
- * room in /dev/shm. rp_channel_table_drop() tells that this rank needs it no more; its memory goes back when no rank
- * does.
+ * The learning table, for `nranks` ranks: reserved at the first call and after each rp_channel_table_drop(). It holds
+ * what ranks wrote before, or zeros if none used it since. NULL: no room in /dev/shm. rp_channel_table_drop() tells
+ * that this rank needs it no more; its memory goes back when no rank does. The first call behind a drop may wait for
+ * the rank that gives it back, at most 20 ms.
  */
 void *rp_channel_table(struct rp_channel *channel);
 void rp_channel_table_drop(struct rp_channel *channel);
