@@ -151,7 +151,7 @@ static struct rp_replay_step plain_step(const struct rp_op *op)
 static void come_to(struct rp_replay *replay)
 {
     if (replay->state == RP_REPLAY_ARMED && rp_agree_dead(replay->agree, replay->arming, replay->next))
-        rp_arming_end(replay, RP_REST_WITHDRAWN);
+        rp_arming_end(replay, RP_REST_ENDED);
     else if (replay->state == RP_REPLAY_ARMING && replay->next >= replay->proposal.at)
         rp_arming_reached(replay);
 }

@@ -18,6 +18,7 @@
 #define FRESH_GATHERS 512u  /* so many gathers without a repeat: there will be none */
 #define FRUITLESS_TABLES 8u /* so many times the table's positions without a cycle */
 #define WITHDRAWALS_MOST 3u /* without a good cycle between */
+#define FAILED_MOST 8u      /* proposals in a row: a rank will never be ready */
 #define RELEARNED_MOST 4u
 #define SLOWER_REST_CYCLES 64u
 #define BUDGET_REST 128u /* positions: every rank has told what it could give by then */
@@ -65,12 +66,12 @@ static bool common_budget(const struct rp_replay *replay, uint64_t *budget_out)
     return true;
 }
 
-/* Compiles and proposes. The shim may have any budget: a plan that does not fit is as little use as none. */
+/* Compiles and proposes. While resting the cycle is known: what is not found then is something that fits. */
 static void attempt(struct rp_replay *replay, uint64_t from, uint64_t to, uint64_t budget)
 {
     enum rp_status status = rp_replay_compile(replay, from, to, budget, NULL);
 
-    if (status == RP_UNSUPPORTED)
+    if (status == RP_UNSUPPORTED || (status == RP_NOT_FOUND && replay->state == RP_REPLAY_RESTING))
         rp_replay_give_up(replay, "no gather repeats that could be kept in memory");
     else if (status == RP_OK)
         propose(replay, budget, 1);
@@ -132,6 +133,7 @@ static void lead_rest(struct rp_replay *replay)
     leader->rest_until = replay->next + rp_cycle_positions(replay); /* should this come to nothing */
     switch (leader->rest) {
     case RP_REST_WITHDRAWN:
+    case RP_REST_ENDED:
     case RP_REST_FAILED:
         propose(replay, replay->proposal.budget, UINT64_C(1) << (leader->withdrawals - 1));
         return;
@@ -217,6 +219,13 @@ void rp_arming_turn(struct rp_replay *replay, const struct rp_plan **wants_out)
         look_at(replay, count - 1, wants_out);
 }
 
+static void not_armed(struct rp_replay *replay, const char *why)
+{
+    rp_replay_enter(replay, replay->calm, "%s", why);
+    if (replay->agree->rank == 0 && ++replay->leader.failed == FAILED_MOST)
+        rp_replay_give_up(replay, "a rank is never ready");
+}
+
 void rp_arming_prepared(struct rp_replay *replay, bool ready)
 {
     if (replay->state != RP_REPLAY_ARMING || !replay->asked)
@@ -224,8 +233,9 @@ void rp_arming_prepared(struct rp_replay *replay, bool ready)
     replay->asked = false;
     ready = ready && replay->next < replay->proposal.at;
     rp_agree_answer(replay->agree, replay->arming, ready);
-    if (!ready)
-        rp_replay_enter(replay, replay->calm, "not armed: this rank has no memory for kept gathers");
+    if (ready)
+        return;
+    not_armed(replay, "not armed: this rank has no memory for kept gathers");
 }
 
 /* ---------------------------------------------------------------- in and out */
@@ -249,9 +259,10 @@ void rp_arming_reached(struct rp_replay *replay)
 {
     replay->asked = false;
     if (rp_agree_armed(replay->agree, replay->arming) != RP_VERDICT_YES) {
-        rp_replay_enter(replay, replay->calm, "not armed: a rank was not ready");
+        not_armed(replay, "not armed: a rank was not ready");
         return;
     }
+    replay->leader.failed = 0;
     rp_replay_place(replay);
     rp_trial_restart(replay);
     replay->armed = (struct rp_armed){.cycle = RP_FIRST_CYCLE, .looked = RP_FIRST_CYCLE};
@@ -280,10 +291,12 @@ static void rest_withdrawn(struct rp_replay *replay, const char *why)
         rp_replay_give_up(replay, "it was interrupted three times without a good cycle between");
 }
 
+/* ENDED: by a verdict that disarms, if there was one; a rank that is ahead has then ended it for all. */
 void rp_arming_end(struct rp_replay *replay, enum rp_rest why)
 {
     static const char *const texts[] = {
-        [RP_REST_WITHDRAWN] = "a rank waited longer than the bound, or ended the arming",
+        [RP_REST_WITHDRAWN] = "a rank waited longer than the bound",
+        [RP_REST_ENDED] = "another rank ended the arming",
         [RP_REST_FAILED] = "a call failed",
         [RP_REST_BUDGET] = "memory was given back",
         [RP_REST_MISSES] = "too many kept gathers missed",
@@ -291,6 +304,10 @@ void rp_arming_end(struct rp_replay *replay, enum rp_rest why)
     };
     struct rp_leader *leader = &replay->leader;
 
+    if (why == RP_REST_ENDED && replay->armed.end == RP_VERDICT_DISARM_SLOWER)
+        why = RP_REST_SLOWER;
+    else if (why == RP_REST_ENDED && replay->armed.end == RP_VERDICT_DISARM_BUDGET)
+        why = RP_REST_BUDGET;
     rp_agree_kill(replay->agree, replay->arming, replay->next);
     replay->calm = RP_REPLAY_RESTING;
     leader->rest = why;
@@ -301,7 +318,7 @@ void rp_arming_end(struct rp_replay *replay, enum rp_rest why)
         leader->rest_until += BUDGET_REST;
     if (why == RP_REST_SLOWER)
         rest_slower(replay);
-    else if (why == RP_REST_WITHDRAWN || why == RP_REST_FAILED)
+    else if (why <= RP_REST_FAILED)
         rest_withdrawn(replay, texts[why]);
     else
         rp_replay_enter(replay, RP_REPLAY_RESTING, "resting: %s", texts[why]);

@@ -36,7 +36,15 @@ struct rp_missed {
 };
 
 /* Why an arming ended, and so what rank 0 does next. */
-enum rp_rest { RP_REST_WITHDRAWN, RP_REST_FAILED, RP_REST_SLOWER, RP_REST_BUDGET, RP_REST_MISSES, RP_REST_ORDER };
+enum rp_rest {
+    RP_REST_WITHDRAWN,
+    RP_REST_ENDED, /* another rank ended it */
+    RP_REST_FAILED,
+    RP_REST_SLOWER,
+    RP_REST_BUDGET,
+    RP_REST_MISSES,
+    RP_REST_ORDER
+};
 
 /* One arming, from its first position on; begins all zero. */
 struct rp_armed {
@@ -65,8 +73,10 @@ struct rp_trial {
 /* What rank 0 decides by. */
 struct rp_leader {
     enum rp_rest rest;
-    uint64_t rest_until; /* position */
-    uint32_t withdrawals, slower, relearned;
+    uint64_t rest_until;  /* position */
+    uint32_t withdrawals; /* without a good cycle between; whatever interrupts an arming counts as one */
+    uint32_t failed;      /* proposals in a row that did not come to an arming */
+    uint32_t slower, relearned;
     uint64_t missed;               /* in the last cycle */
     uint64_t tried_from, tried_to; /* range of the last attempt to compile */
     uint64_t since;                /* position at which learning began */

@@ -12,7 +12,7 @@
 #include <xxhash.h>
 
 /* So many cycles must have served half of what the plan keeps in one, else the order is not that of the program. */
-#define LOOK_CYCLES 8u
+#define LOOK_CYCLES 4u
 
 /* ---------------------------------------------------------------- misses */
 
@@ -85,7 +85,7 @@ static void begin_cycle(struct rp_replay *replay, uint64_t now_ns)
     armed->cycle++;
     bool lost = order_lost(armed, keeps);
     if (armed->end != RP_VERDICT_OPEN)
-        rp_arming_end(replay, armed->end == RP_VERDICT_DISARM_SLOWER ? RP_REST_SLOWER : RP_REST_BUDGET);
+        rp_arming_end(replay, RP_REST_ENDED);
     else if (replay->agree->rank == 0 && (armed->bad_cycles >= 2 || lost))
         rp_arming_end(replay, lost ? RP_REST_ORDER : RP_REST_MISSES);
 }
@@ -274,11 +274,11 @@ static void obey(struct rp_replay *replay, const struct rp_replay_step *step, en
         rp_replay_give_up(replay, rp_verdict_text(verdict));
     } else if (verdict == RP_VERDICT_YES) {
         hit(replay, step);
-    } else if (verdict == RP_VERDICT_WITHDRAWN || dead) {
-        rp_arming_end(replay, RP_REST_WITHDRAWN);
     } else if (rp_verdict_disarms(verdict)) {
         fill_slot(replay, step);
         replay->armed.end = verdict;
+    } else if (verdict == RP_VERDICT_WITHDRAWN || dead) {
+        rp_arming_end(replay, verdict == RP_VERDICT_WITHDRAWN ? RP_REST_WITHDRAWN : RP_REST_ENDED);
     } else {
         miss(replay, step);
     }

@@ -59,8 +59,13 @@ void rp_trial_plain(struct rp_replay *replay)
     struct rp_trial *trial = &replay->trial;
     uint64_t spans[RP_TRIAL_CYCLES];
     uint32_t count = 0;
-    size_t start = replay->plan.first;
+    size_t start = replay->plan.end; /* where the next cycle begins, if it has */
     uint64_t end_ns = called_ns(replay, start);
+
+    if (end_ns == 0) {
+        start = replay->plan.first;
+        end_ns = called_ns(replay, start);
+    }
 
     while (count < RP_TRIAL_CYCLES && end_ns != 0) {
         start = cycle_before(replay, start);

@@ -1,0 +1,547 @@
+/*
+ * A training job of several ranks in one process, for tests of the engine: each rank is an engine, a lane and a device
+ * made of a few words; all share one agreement and one learning table. Ranks are stepped one poll at a time in an order
+ * that a seed decides.
+ *
+ * A program is a list of actions, the same for all ranks. What a gather delivers is known beforehand: the shards that
+ * every rank has at that call. The simulation checks what is promised:
+ *   - every delivered byte is the plain one;
+ *   - a gather is served on all ranks that reach it, or on none;
+ *   - every rank that lives comes to the end of the program.
+ */
+#ifndef RP_TEST_REPLAY_SIM_H
+#define RP_TEST_REPLAY_SIM_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "core/agree/agree.h"
+#include "core/lane.h"
+#include "core/replay/replay.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#define SIM_RANKS 4
+#define SIM_UNITS 40
+#define SIM_GROUP 4
+#define SIM_SLOTS 64
+#define ALL_RANKS 0xffu
+
+enum sim_act {
+    SIM_GATHER, /* of `unit` */
+    SIM_REDUCE, /* of `unit`, `bytes` */
+    SIM_CHANGE, /* new content of `unit` on `ranks`; UINT32_MAX: of every unit */
+    SIM_LOSE,   /* memory of slots goes on `ranks` */
+};
+
+struct sim_action {
+    enum sim_act act;
+    uint32_t unit;
+    uint64_t bytes;
+    unsigned ranks;            /* a bit each; an op only some issue is a program error, on purpose */
+    bool fails;                /* the call returns an error */
+    bool grouped;              /* in one group with the action before */
+    bool withdrawn;            /* a rank never votes on it in time */
+    uint64_t shard[SIM_RANKS]; /* of a gather: what each rank sends; filled in by sim_finish() */
+    bool repeated;             /* the last gather of its unit sent the same */
+    int served, plain;         /* ranks that did */
+};
+
+struct sim_program {
+    struct sim_action *actions;
+    size_t count, capacity;
+};
+
+struct sim_slot {
+    uint64_t parts[SIM_RANKS], serial;
+};
+
+struct sim_call {
+    struct sim_action *action;
+    struct rp_op op;
+    struct rp_replay_step step;
+    struct rp_replay_result result;
+    bool voted;
+    uint32_t polls;
+    enum rp_verdict own;
+};
+
+struct sim_due {
+    uint64_t position, value[2];
+    size_t ready; /* action index from which it is there */
+};
+
+struct sim;
+struct sim_rank {
+    struct sim *sim;
+    uint32_t number;
+    struct rp_agree agree;
+    struct rp_lane lane;
+    struct rp_replay *replay;
+    size_t at; /* action */
+    struct sim_call calls[SIM_GROUP];
+    size_t call_count, call; /* a group under way: the one that is decided on */
+    struct sim_slot slots[SIM_SLOTS];
+    bool present; /* memory of slots */
+    struct sim_due *due;
+    size_t due_count;
+    uint64_t now_ns;
+    uint64_t hits_possible; /* repeated gathers while armed */
+    bool dead, done;
+    char last[200]; /* line told last */
+    size_t entered[8];
+    size_t refusals;
+};
+
+struct sim {
+    struct sim_program program;
+    struct sim_rank ranks[SIM_RANKS];
+    uint32_t nranks;
+    uint64_t random;
+    void *shared, *table;
+    /* How the job behaves; set before sim_run(). */
+    uint32_t bound;                     /* polls until a rank withdraws */
+    uint64_t budget, budget_after_loss; /* 0: the same */
+    uint64_t plain_ns, hit_ns;
+    bool strict, equal_layers;
+    bool dies;
+    size_t dies_at; /* rank 1 stops there */
+    bool verbose;
+};
+
+static inline uint64_t sim_random(struct sim *sim)
+{
+    sim->random ^= sim->random << 13;
+    sim->random ^= sim->random >> 7;
+    sim->random ^= sim->random << 17;
+    return sim->random;
+}
+
+static inline uint64_t sim_hash(uint64_t a, uint64_t b, uint64_t c)
+{
+    uint64_t words[3] = {a, b, c};
+    return XXH3_64bits(words, sizeof(words));
+}
+
+/* ---------------------------------------------------------------- programs */
+
+static inline struct sim_action *sim_add(struct sim_program *program, struct sim_action action)
+{
+    if (program->count == program->capacity) {
+        program->capacity = program->capacity == 0 ? 1024 : program->capacity * 2;
+        program->actions = realloc(program->actions, program->capacity * sizeof(*program->actions));
+        if (program->actions == NULL)
+            abort();
+    }
+    program->actions[program->count] = action;
+    return &program->actions[program->count++];
+}
+
+static inline uint64_t sim_bytes(uint32_t unit)
+{
+    return unit == 0 ? 3u << 20 : 2u << 20; /* the root, and equal layers */
+}
+
+static inline struct sim_action *sim_gather(struct sim_program *program, uint32_t unit)
+{
+    return sim_add(program,
+                   (struct sim_action){.act = SIM_GATHER, .unit = unit, .bytes = sim_bytes(unit), .ranks = ALL_RANKS});
+}
+
+static inline struct sim_action *sim_reduce(struct sim_program *program, uint32_t unit, uint64_t bytes)
+{
+    return sim_add(program, (struct sim_action){.act = SIM_REDUCE, .unit = unit, .bytes = bytes, .ranks = ALL_RANKS});
+}
+
+static inline void sim_change(struct sim_program *program, uint32_t unit, unsigned ranks)
+{
+    sim_add(program, (struct sim_action){.act = SIM_CHANGE, .unit = unit, .ranks = ranks});
+}
+
+/* Unit 0 is the root, 1 to `layers` the layers; as FSDP2 issues them: two gathers ahead of the first reduction. */
+static inline void sim_forward(struct sim_program *program, uint32_t layers, uint32_t skipped)
+{
+    sim_gather(program, 0);
+    for (uint32_t layer = 1; layer <= layers; layer++)
+        if (layer != skipped)
+            sim_gather(program, layer);
+}
+
+static inline void sim_backward(struct sim_program *program, uint32_t layers, uint32_t skipped, bool recompute)
+{
+    uint32_t ahead = 0;
+
+    sim_gather(program, 0);
+    for (uint32_t layer = layers; layer >= 1; layer--) {
+        if (layer == skipped)
+            continue;
+        sim_gather(program, layer);
+        if (recompute)
+            sim_gather(program, layer);
+        if (ahead++ > 0)
+            sim_reduce(program, layer, sim_bytes(1));
+    }
+    sim_reduce(program, 1, sim_bytes(1));
+    sim_reduce(program, 0, sim_bytes(0));
+}
+
+static inline void sim_step(struct sim_program *program, uint32_t layers, uint32_t microbatches)
+{
+    for (uint32_t i = 0; i < microbatches; i++) {
+        sim_forward(program, layers, 0);
+        sim_backward(program, layers, 0, false);
+    }
+}
+
+static inline void sim_optimize(struct sim_program *program)
+{
+    sim_change(program, UINT32_MAX, ALL_RANKS);
+}
+
+/* ---------------------------------------------------------------- the job */
+
+/* What each gather sends, and whether that is what it sent last. */
+static inline void sim_finish(struct sim *sim)
+{
+    static uint64_t version[SIM_UNITS][SIM_RANKS], last[SIM_UNITS][SIM_RANKS];
+
+    memset(version, 0, sizeof(version));
+    memset(last, 0, sizeof(last));
+    for (size_t i = 0; i < sim->program.count; i++) {
+        struct sim_action *action = &sim->program.actions[i];
+        for (uint32_t unit = 0; unit < SIM_UNITS && action->act == SIM_CHANGE; unit++)
+            for (uint32_t rank = 0; rank < sim->nranks; rank++)
+                if ((action->unit == unit || action->unit == UINT32_MAX) && (action->ranks >> rank & 1) != 0)
+                    version[unit][rank]++;
+        if (action->act != SIM_GATHER)
+            continue;
+        action->repeated = true;
+        for (uint32_t rank = 0; rank < sim->nranks; rank++) {
+            uint64_t number = version[action->unit][rank];
+            bool same = sim->equal_layers && number == 0 && action->unit > 0;
+            action->shard[rank] = sim_hash(same ? 1 : action->unit, number, rank);
+            action->repeated &= action->shard[rank] == last[action->unit][rank];
+            last[action->unit][rank] = action->shard[rank];
+        }
+    }
+}
+
+static inline void sim_tell(void *context, enum rp_replay_state state, const char *text)
+{
+    struct sim_rank *rank = context;
+
+    snprintf(rank->last, sizeof(rank->last), "%s", text);
+    rank->entered[state]++;
+    if (rank->sim->verbose)
+        fprintf(stderr, "rank %u at %llu: %s: %s\n", rank->number, (unsigned long long)atomic_load(&rank->lane.next),
+                "PLARr" + state, text);
+}
+
+/* Defaults: a job in which nothing is late. */
+static inline struct sim *sim_create(uint32_t nranks, uint64_t seed)
+{
+    struct sim *sim = calloc(1, sizeof(*sim));
+
+    assert_non_null(sim);
+    sim->nranks = nranks;
+    sim->random = seed * 0x9e3779b97f4a7c15u + 1;
+    sim->bound = 100000;
+    sim->budget = UINT64_C(1) << 40;
+    sim->plain_ns = 1000;
+    sim->verbose = getenv("SIM_VERBOSE") != NULL;
+    sim->hit_ns = 100;
+    sim->shared = calloc(1, rp_agree_bytes(nranks));
+    sim->table = calloc(1, rp_learn_bytes(nranks));
+    assert_non_null(sim->shared);
+    assert_non_null(sim->table);
+    return sim;
+}
+
+static inline void sim_destroy(struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->nranks; i++) {
+        rp_replay_destroy(sim->ranks[i].replay);
+        free(sim->ranks[i].due);
+    }
+    free(sim->program.actions);
+    free(sim->shared);
+    free(sim->table);
+    free(sim);
+}
+
+/* ---------------------------------------------------------------- one rank */
+
+static inline void sim_turn(struct sim_rank *rank)
+{
+    const struct rp_plan *wants = NULL;
+    uint64_t position;
+    size_t used = 0;
+
+    while (used < rank->due_count && rp_replay_due(rank->replay, &position)) {
+        struct sim_due *due = &rank->due[used];
+        if (due->position < position) {
+            used++; /* of before learning began anew */
+            continue;
+        }
+        if (due->position > position)
+            rp_replay_fingerprint_lost(rank->replay);
+        else if (due->ready <= rank->at)
+            rp_replay_fingerprint(rank->replay, position, due->value);
+        else
+            break;
+        used++;
+    }
+    rank->due_count -= used;
+    for (size_t i = 0; i < rank->due_count && used > 0; i++)
+        rank->due[i] = rank->due[i + used];
+    rp_replay_turn(rank->replay, rank->sim->budget, &wants);
+    if (wants == NULL)
+        return;
+    assert_true(wants->slot_count <= SIM_SLOTS);
+    rank->present = true;
+    for (size_t i = 0; i < SIM_SLOTS; i++)
+        rank->slots[i].serial = UINT64_MAX;
+    rp_replay_prepared(rank->replay, true);
+}
+
+static inline void sim_want_fingerprint(struct sim_rank *rank, const struct sim_call *call)
+{
+    uint64_t shard = call->action->shard[rank->number];
+
+    rank->due = realloc(rank->due, (rank->due_count + 1) * sizeof(*rank->due));
+    if (rank->due == NULL)
+        abort();
+    rank->due[rank->due_count++] = (struct sim_due){.position = call->op.position,
+                                                    .value = {shard, sim_hash(shard, 1, 2)},
+                                                    .ready = rank->at + sim_random(rank->sim) % 4};
+}
+
+static inline void sim_call_begin(struct sim_rank *rank, struct sim_action *action)
+{
+    struct sim_call *call = &rank->calls[rank->call_count];
+    bool gather = action->act == SIM_GATHER;
+
+    *call = (struct sim_call){
+        .action = action,
+        .op = {.kind = (uint8_t)(gather ? RP_OP_ALL_GATHER : RP_OP_REDUCE_SCATTER),
+               .dtype = RP_DTYPE_UINT8,
+               .redop = (uint8_t)(gather ? RP_REDOP_NONE : RP_REDOP_SUM),
+               .root = -1,
+               .count = action->bytes,
+               .position = atomic_load(&rank->lane.next) + rank->call_count},
+        .result = {.verdict = RP_VERDICT_YES},
+    };
+    rp_replay_next(rank->replay, &call->op, rank->now_ns, &call->step);
+    rank->call_count++;
+    if (call->step.serve != RP_SERVE_KEEP)
+        return;
+    const struct sim_slot *slot = &rank->slots[call->step.slot];
+    call->own = call->step.vote;
+    if (call->own == RP_VERDICT_YES && !rank->present)
+        rp_replay_lost(rank->replay);
+    if (call->own == RP_VERDICT_YES && (!rank->present || slot->serial != call->step.expected ||
+                                        slot->parts[rank->number] != action->shard[rank->number]))
+        call->own = RP_VERDICT_NO;
+}
+
+static inline bool sim_issues(const struct sim_rank *rank, const struct sim_action *action)
+{
+    return (action->ranks >> rank->number & 1) != 0;
+}
+
+/* Actions up to the next call or group, whose nexts it makes. False: the program has ended. */
+static inline bool sim_begin(struct sim_rank *rank)
+{
+    struct sim_program *program = &rank->sim->program;
+
+    rank->call_count = rank->call = 0;
+    for (; rank->at < program->count && rank->call_count == 0; rank->at++) {
+        struct sim_action *action = &program->actions[rank->at];
+        if (!sim_issues(rank, action))
+            continue;
+        if (action->act == SIM_LOSE) {
+            rank->present = false;
+            if (rank->sim->budget_after_loss > 0)
+                rank->sim->budget = rank->sim->budget_after_loss;
+            rp_replay_lost(rank->replay);
+        } else if (action->act != SIM_CHANGE) {
+            sim_turn(rank);
+            sim_call_begin(rank, action);
+        }
+    }
+    for (; rank->call_count > 0 && rank->at < program->count && program->actions[rank->at].grouped; rank->at++)
+        sim_call_begin(rank, &program->actions[rank->at]);
+    return rank->call_count > 0;
+}
+
+/* One poll of the call that is decided on; true if that is decided. */
+static inline bool sim_decide(struct sim_rank *rank, struct sim_call *call)
+{
+    const struct rp_replay_step *step = &call->step;
+
+    if (step->serve != RP_SERVE_KEEP)
+        return true;
+    if (call->action->withdrawn && rank->number == 1)
+        call->polls = UINT32_MAX;
+    if (!call->voted && call->action->withdrawn && rank->number == 1)
+        call->result.verdict =
+            rp_agree_vote(&rank->agree, step->arming, step->position, step->digest, RP_VERDICT_WITHDRAWN);
+    else if (!call->voted)
+        call->result.verdict = rp_agree_vote(&rank->agree, step->arming, step->position, step->digest, call->own);
+    else if (call->polls++ >= rank->sim->bound)
+        call->result.verdict = rp_agree_withdraw(&rank->agree, step->arming, step->position);
+    else
+        call->result.verdict = rp_agree_read(&rank->agree, step->arming, step->position);
+    call->voted = true;
+    return call->result.verdict != RP_VERDICT_OPEN;
+}
+
+static inline void sim_serve(struct sim_rank *rank, struct sim_call *call)
+{
+    const struct sim_slot *slot = &rank->slots[call->step.slot];
+
+    assert_true(rank->present);
+    for (uint32_t i = 0; i < rank->sim->nranks; i++) {
+        uint64_t delivered = i == rank->number ? call->action->shard[i] : slot->parts[i];
+        assert_int_equal(delivered, call->action->shard[i]);
+    }
+    call->action->served++;
+    rank->now_ns += rank->sim->hit_ns;
+}
+
+static inline void sim_call_plain(struct sim_rank *rank, struct sim_call *call)
+{
+    const struct rp_replay_step *step = &call->step;
+    bool stores = step->serve == RP_SERVE_STORE || step->serve == RP_SERVE_KEEP;
+
+    call->action->plain++;
+    rank->now_ns += rank->sim->plain_ns;
+    call->result.failed = call->action->fails;
+    if (!stores || !rank->present || call->result.failed)
+        return;
+    struct sim_slot *slot = &rank->slots[step->slot];
+    memcpy(slot->parts, call->action->shard, sizeof(slot->parts));
+    slot->serial = step->serial;
+}
+
+static inline void sim_call_end(struct sim_rank *rank, struct sim_call *call)
+{
+    if (call->step.serve == RP_SERVE_REFUSE) {
+        rank->refusals++;
+        call->result.failed = true;
+    } else if (call->step.serve == RP_SERVE_KEEP && call->result.verdict == RP_VERDICT_YES) {
+        sim_serve(rank, call);
+    } else {
+        sim_call_plain(rank, call);
+    }
+    if (call->action->act == SIM_GATHER && call->action->repeated && rp_replay_state(rank->replay) == RP_REPLAY_ARMED)
+        rank->hits_possible++;
+    call->op.flags |= call->result.failed ? RP_OP_FAILED : 0;
+    rp_lane_take(&rank->lane, &call->op);
+    if (call->step.fingerprint && !call->result.failed)
+        sim_want_fingerprint(rank, call);
+    rp_replay_done(rank->replay, &call->op, &call->step, &call->result);
+}
+
+/* A little of the rank's way. */
+static inline void sim_advance(struct sim_rank *rank)
+{
+    if (rank->sim->dies && rank->number == 1 && rank->at >= rank->sim->dies_at) {
+        rank->dead = true;
+        return;
+    }
+    if (rank->call_count == 0) {
+        rank->done = !sim_begin(rank);
+        return;
+    }
+    if (rank->call < rank->call_count) {
+        if (sim_decide(rank, &rank->calls[rank->call]))
+            rank->call++;
+        return;
+    }
+    for (size_t i = 0; i < rank->call_count; i++)
+        sim_call_end(rank, &rank->calls[i]);
+    rank->call_count = 0;
+}
+
+/* ---------------------------------------------------------------- all of them */
+
+static inline bool sim_over(const struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->nranks; i++)
+        if (!sim->ranks[i].done && !sim->ranks[i].dead)
+            return false;
+    return true;
+}
+
+/* Steps ranks in random turns until all have ended. */
+static inline void sim_schedule(struct sim *sim)
+{
+    uint64_t left = (uint64_t)sim->program.count * sim->nranks * 1000 + 10000000; /* far more than any job takes */
+
+    while (!sim_over(sim)) {
+        struct sim_rank *rank = &sim->ranks[sim_random(sim) % sim->nranks];
+        for (uint64_t burst = sim_random(sim) % 8 + 1; burst > 0 && !rank->done && !rank->dead; burst--)
+            sim_advance(rank);
+        assert_true(--left > 0);
+    }
+}
+
+static inline void sim_run(struct sim *sim)
+{
+    struct rp_replay_options options = {.strict = sim->strict, .timeout_ns = 2000000000u};
+
+    sim_finish(sim);
+    for (uint32_t i = 0; i < sim->nranks; i++)
+        assert_int_equal(rp_agree_join(&sim->ranks[i].agree, sim->shared, sim->nranks, 1, i + 1), RP_OK);
+    for (uint32_t i = 0; i < sim->nranks; i++) {
+        struct sim_rank *rank = &sim->ranks[i];
+        rank->sim = sim;
+        rank->number = i;
+        rank->now_ns = 1;
+        rp_lane_init(&rank->lane);
+        assert_int_equal(rp_agree_complete(&rank->agree, sim->nranks, i), RP_OK);
+        assert_int_equal(rp_replay_create(&rank->agree, sim->table, &options, sim_tell, rank, &rank->replay), RP_OK);
+    }
+    sim_schedule(sim);
+    for (size_t i = 0; i < sim->program.count; i++) { /* served on all or on none */
+        const struct sim_action *action = &sim->program.actions[i];
+        assert_true(action->served == 0 || action->plain == 0);
+    }
+}
+
+static inline struct rp_replay_figures sim_figures(const struct sim *sim, uint32_t rank)
+{
+    struct rp_replay_figures figures;
+
+    rp_replay_figures(sim->ranks[rank].replay, &figures);
+    return figures;
+}
+
+/* Hits of the repeated gathers while armed, in percent. */
+static inline uint64_t sim_hit_percent(const struct sim *sim)
+{
+    const struct sim_rank *rank = &sim->ranks[0];
+    return rank->hits_possible == 0 ? 0 : sim_figures(sim, 0).hits * 100 / rank->hits_possible;
+}
+
+static inline void sim_show(const struct sim *sim, const char *name)
+{
+    struct rp_replay_figures f = sim_figures(sim, 0);
+
+    fprintf(stderr,
+            "%s, %u ranks: %llu hits of %llu, %llu misses, %llu withdrawn, %llu stored, %llu passed, %llu divergences, "
+            "%llu armings\n",
+            name, sim->nranks, (unsigned long long)f.hits, (unsigned long long)sim->ranks[0].hits_possible,
+            (unsigned long long)f.misses, (unsigned long long)f.withdrawn, (unsigned long long)f.stored,
+            (unsigned long long)f.passed, (unsigned long long)f.divergences, (unsigned long long)f.armings);
+}
+
+#endif

@@ -1,0 +1,455 @@
+/*
+ * The engine in jobs where something goes wrong: every rank comes to the end, every byte is the plain one, and a lane
+ * that cannot gain ends passive. The simulation checks the first two.
+ */
+#include "replay_sim.h"
+
+#define LAYERS 8u
+#define STEPS 40u
+#define ARMED_BY 15u /* steps after which every job here is armed */
+
+static void add_steps(struct sim *sim, uint32_t steps, uint32_t microbatches)
+{
+    for (uint32_t i = 0; i < steps; i++) {
+        sim_step(&sim->program, LAYERS, microbatches);
+        sim_optimize(&sim->program);
+    }
+}
+
+static struct sim *job(uint32_t nranks, uint64_t seed, uint32_t steps)
+{
+    struct sim *sim = sim_create(nranks, seed);
+    add_steps(sim, steps, 4);
+    return sim;
+}
+
+/* The gather so many after the last that is there by now. */
+static struct sim_action *nth_gather(struct sim *sim, size_t from, size_t number)
+{
+    for (size_t i = from; i < sim->program.count; i++)
+        if (sim->program.actions[i].act == SIM_GATHER && number-- == 0)
+            return &sim->program.actions[i];
+    fail();
+    return NULL;
+}
+
+static void run(struct sim *sim, const char *name)
+{
+    sim_run(sim);
+    if (sim->verbose)
+        sim_show(sim, name);
+}
+
+static void assert_all(const struct sim *sim, enum rp_replay_state state)
+{
+    for (uint32_t i = 0; i < sim->nranks; i++)
+        if (!sim->ranks[i].dead)
+            assert_int_equal(rp_replay_state(sim->ranks[i].replay), state);
+}
+
+/* A host that waits for another elsewhere: each time a rank is late, never a hang, and at last no more of it. */
+static void withdraws_always(void **state)
+{
+    (void)state;
+    struct sim *sim = job(4, 1, STEPS);
+    for (size_t i = 0; i < sim->program.count; i++)
+        sim->program.actions[i].withdrawn = sim->program.actions[i].act == SIM_GATHER && i % 20 == 0;
+    run(sim, "withdraws always");
+    struct rp_replay_figures figures = sim_figures(sim, 0);
+    assert_int_equal(figures.armings, 3);
+    assert_int_equal(figures.withdrawn, 3);
+    assert_non_null(strstr(sim->ranks[0].last, "three times"));
+    assert_all(sim, RP_REPLAY_PASSIVE);
+    sim_destroy(sim);
+}
+
+static void withdraws_now_and_then(void **state)
+{
+    (void)state;
+    struct sim *sim = job(2, 2, 2 * STEPS);
+    for (size_t i = 0; i < 4; i++)
+        nth_gather(sim, sim->program.count * (i + 3) / 8, 11)->withdrawn = true;
+    run(sim, "withdraws now and then");
+    assert_int_equal(sim_figures(sim, 0).armings, 5);
+    assert_all(sim, RP_REPLAY_ARMED);
+    assert_true(sim_hit_percent(sim) > 90);
+    sim_destroy(sim);
+}
+
+/* Polls that run out by chance, at any op. */
+static void short_bounds(void **state)
+{
+    (void)state;
+    for (uint32_t seed = 1; seed <= 40; seed++) {
+        struct sim *sim = job(2 + seed % 3, seed, STEPS);
+        sim->bound = 4 + seed * 2;
+        run(sim, "short bounds");
+        sim_destroy(sim);
+    }
+}
+
+static void killed(void **state)
+{
+    (void)state;
+    struct sim *sim = job(4, 3, STEPS);
+    sim->dies = true;
+    sim->dies_at = sim->program.count * 2 / 3;
+    run(sim, "killed");
+    assert_true(sim->ranks[1].dead);
+    struct rp_replay_figures figures = sim_figures(sim, 0);
+    assert_true(figures.hits > 0);
+    assert_int_equal(figures.withdrawn, 1);
+    assert_true(rp_replay_state(sim->ranks[0].replay) != RP_REPLAY_ARMED);
+    sim_destroy(sim);
+}
+
+static void add_loss(struct sim *sim, unsigned ranks)
+{
+    sim_add(&sim->program, (struct sim_action){.act = SIM_LOSE, .ranks = ranks});
+}
+
+static void memory_lost(void **state)
+{
+    (void)state;
+    struct sim *sim = job(2, 4, ARMED_BY);
+    add_loss(sim, 2);
+    add_steps(sim, STEPS, 4);
+    run(sim, "memory lost");
+    assert_int_equal(sim_figures(sim, 0).armings, 2);
+    assert_int_equal(sim->ranks[0].entered[RP_REPLAY_RESTING], 1);
+    assert_all(sim, RP_REPLAY_ARMED);
+    sim_destroy(sim);
+}
+
+static void budget_ends(void **state)
+{
+    (void)state;
+    struct sim *sim = job(2, 4, ARMED_BY);
+    add_loss(sim, 2);
+    add_steps(sim, STEPS, 4);
+    sim->budget_after_loss = 1;
+    run(sim, "no budget left");
+    assert_all(sim, RP_REPLAY_PASSIVE);
+    assert_non_null(strstr(sim->ranks[0].last, "kept in memory"));
+    sim_destroy(sim);
+}
+
+static void smaller_budget(void **state)
+{
+    (void)state;
+    struct sim *sim = job(2, 4, ARMED_BY);
+    add_loss(sim, 1);
+    add_steps(sim, STEPS, 4);
+    sim->budget_after_loss = 4 * 2 * sim_bytes(1);
+    run(sim, "a smaller budget");
+    assert_all(sim, RP_REPLAY_ARMED);
+    assert_non_null(strstr(sim->ranks[1].last, "4 slots"));
+    sim_destroy(sim);
+}
+
+static void not_faster(void **state)
+{
+    (void)state;
+    struct sim *sim = job(2, 5, STEPS * 3);
+    sim->hit_ns = 1100;
+    run(sim, "not faster");
+    struct rp_replay_figures figures = sim_figures(sim, 0);
+    assert_int_equal(figures.armings, 2);
+    assert_true(figures.replay_cycle_ns >= figures.plain_cycle_ns);
+    assert_all(sim, RP_REPLAY_PASSIVE);
+    assert_int_equal(sim->ranks[0].entered[RP_REPLAY_RESTING], 2);
+    sim_destroy(sim);
+}
+
+static void figures_of_time(void **state)
+{
+    (void)state;
+    struct sim *sim = job(2, 6, STEPS);
+    run(sim, "faster");
+    struct rp_replay_figures figures = sim_figures(sim, 1);
+    uint64_t ops = 4 * (2 * (LAYERS + 1) + LAYERS + 1), hits = 7 * (LAYERS + 1);
+    assert_int_equal(figures.plain_cycle_ns, ops * 1000);
+    assert_int_equal(figures.replay_cycle_ns, ops * 1000 - hits * 900);
+    sim_destroy(sim);
+}
+
+static void groups(void **state)
+{
+    (void)state;
+    for (uint32_t seed = 1; seed <= 8; seed++) {
+        struct sim *sim = job(2 + seed % 3, seed, STEPS);
+        for (size_t i = 1; i < sim->program.count; i++) {
+            const struct sim_action *before = &sim->program.actions[i - 1];
+            struct sim_action *action = &sim->program.actions[i];
+            bool ops = before->act != SIM_CHANGE && action->act != SIM_CHANGE;
+            action->grouped = ops && i % 4 != 0 && (i / 16) % 2 == 0;
+        }
+        run(sim, "groups");
+        assert_all(sim, RP_REPLAY_ARMED);
+        assert_true(sim_hit_percent(sim) > 90);
+        sim_destroy(sim);
+    }
+}
+
+/* Two gathers of a unit in one group: the second finds the slot in use and passes. */
+static void twice_in_a_group(void **state)
+{
+    (void)state;
+    struct sim *sim = sim_create(2, 7);
+    for (uint32_t i = 0; i < STEPS; i++) {
+        for (uint32_t j = 0; j < 4; j++) {
+            for (uint32_t unit = 1; unit < 6; unit++) {
+                sim_gather(&sim->program, unit);
+                sim_gather(&sim->program, unit)->grouped = true;
+            }
+            sim_reduce(&sim->program, 1, sim_bytes(1));
+        }
+        sim_optimize(&sim->program);
+    }
+    run(sim, "twice in a group");
+    assert_all(sim, RP_REPLAY_ARMED);
+    assert_true(sim_figures(sim, 0).hits > 0);
+    assert_true(sim_figures(sim, 0).passed > 0);
+    sim_destroy(sim);
+}
+
+static void failed_calls(void **state)
+{
+    (void)state;
+    for (uint32_t seed = 1; seed <= 8; seed++) {
+        struct sim *sim = job(2, seed, STEPS);
+        for (size_t i = seed; i < sim->program.count; i += 333 + seed)
+            sim->program.actions[i].fails = sim->program.actions[i].act == SIM_REDUCE;
+        run(sim, "failed calls");
+        assert_true(sim_figures(sim, 0).hits > 0);
+        sim_destroy(sim);
+    }
+}
+
+/* A program error on one rank: whatever the ranks vote on, no two different ops make a yes. */
+static void shifted(void **state)
+{
+    (void)state;
+    for (uint32_t unit = 0; unit < 3; unit++) {
+        struct sim *sim = job(3, 8 + unit, ARMED_BY);
+        sim_gather(&sim->program, unit)->ranks = 2;
+        add_steps(sim, STEPS, 4);
+        run(sim, "shifted");
+        assert_all(sim, RP_REPLAY_PASSIVE);
+        assert_true(sim_figures(sim, 0).hits > 0);
+        sim_destroy(sim);
+    }
+}
+
+static void strict(void **state)
+{
+    (void)state;
+    struct sim *sim = job(2, 9, ARMED_BY);
+    sim->strict = true;
+    sim_gather(&sim->program, 3);
+    sim_reduce(&sim->program, 0, 4); /* foreign: passes */
+    add_steps(sim, 4, 4);
+    run(sim, "strict");
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(sim->ranks[i].refusals, 1);
+        assert_string_equal(rp_replay_refusal(sim->ranks[i].replay),
+                            "expected all-gather 3.0 MiB, observed all-gather 2.0 MiB uint8");
+    }
+    assert_all(sim, RP_REPLAY_ARMED);
+    assert_true(sim_hit_percent(sim) > 90);
+    sim_destroy(sim);
+}
+
+/* Four microbatches, then two: what was learned no longer holds. */
+static void order_changes(void **state)
+{
+    (void)state;
+    struct sim *sim = job(2, 10, ARMED_BY);
+    for (uint32_t i = 0; i < STEPS * 2; i++) {
+        for (uint32_t unit = 20; unit < 30; unit++)
+            for (uint32_t j = 0; j < 2; j++)
+                sim_add(&sim->program,
+                        (struct sim_action){.act = SIM_GATHER, .unit = unit, .bytes = 5u << 20, .ranks = ALL_RANKS});
+        sim_reduce(&sim->program, 1, 6u << 20);
+        sim_optimize(&sim->program);
+    }
+    run(sim, "the order changes");
+    assert_int_equal(sim->ranks[0].entered[RP_REPLAY_LEARNING], 1);
+    assert_int_equal(sim->ranks[1].entered[RP_REPLAY_LEARNING], 1);
+    assert_int_equal(sim_figures(sim, 1).armings, 2);
+    assert_all(sim, RP_REPLAY_ARMED);
+    sim_destroy(sim);
+}
+
+/* Microbatches become fewer: the same signatures, another cycle. */
+static void fewer_microbatches(void **state)
+{
+    (void)state;
+    struct sim *sim = job(2, 11, ARMED_BY);
+    add_steps(sim, STEPS * 2, 2);
+    run(sim, "fewer microbatches");
+    assert_all(sim, RP_REPLAY_ARMED);
+    assert_true(sim_hit_percent(sim) > 80);
+    sim_destroy(sim);
+}
+
+/* Content that repeats while it is learned and never after: no harm, and no more votes on it. */
+static void repeats_no_more(void **state)
+{
+    (void)state;
+    struct sim *sim = job(2, 12, ARMED_BY);
+    for (uint32_t i = 0; i < STEPS * 2; i++)
+        for (uint32_t j = 0; j < 4; j++) {
+            sim_step(&sim->program, LAYERS, 1);
+            sim_optimize(&sim->program);
+        }
+    run(sim, "repeats no more");
+    sim_destroy(sim);
+}
+
+static void one_unit_misses(void **state)
+{
+    (void)state;
+    struct sim *sim = job(2, 13, ARMED_BY);
+    for (uint32_t i = 0; i < STEPS; i++) {
+        for (uint32_t j = 0; j < 4; j++) {
+            sim_change(&sim->program, 3, 1);
+            sim_step(&sim->program, LAYERS, 1);
+        }
+        sim_optimize(&sim->program);
+    }
+    run(sim, "one unit misses");
+    assert_all(sim, RP_REPLAY_ARMED);
+    assert_true(sim_hit_percent(sim) > 95);
+    assert_true(sim_figures(sim, 0).misses <= 6); /* two cycles of three, then it is no longer voted on */
+    sim_destroy(sim);
+}
+
+static void never_repeats(void **state)
+{
+    (void)state;
+    struct sim *sim = sim_create(2, 14);
+    for (uint32_t i = 0; i < 800; i++) {
+        sim_change(&sim->program, 1, ALL_RANKS);
+        sim_gather(&sim->program, 1);
+        sim_reduce(&sim->program, 1, sim_bytes(1));
+    }
+    run(sim, "never repeats");
+    assert_all(sim, RP_REPLAY_PASSIVE);
+    assert_non_null(strstr(sim->ranks[0].last, "no gather repeats"));
+    sim_destroy(sim);
+}
+
+/* Nor do its sizes, so that there is no cycle either. */
+static void no_order(void **state)
+{
+    (void)state;
+    struct sim *sim = sim_create(2, 14);
+    for (uint32_t i = 0; i < 800; i++) {
+        sim_change(&sim->program, 1, ALL_RANKS);
+        sim_gather(&sim->program, 1)->bytes += (sim_random(sim) % 1000) << 10;
+    }
+    run(sim, "no order");
+    assert_all(sim, RP_REPLAY_PASSIVE);
+    assert_non_null(strstr(sim->ranks[0].last, "never repeat"));
+    sim_destroy(sim);
+}
+
+/* ---------------------------------------------------------------- everything at once */
+
+static void add_anything(struct sim *sim, uint32_t *microbatches)
+{
+    uint64_t number = sim_random(sim) % 40;
+
+    if (number == 0)
+        *microbatches = 1 + sim_random(sim) % 4;
+    else if (number < 4)
+        sim_reduce(&sim->program, 0, 4);
+    else if (number < 8)
+        sim_forward(&sim->program, LAYERS, sim_random(sim) % 20);
+    else if (number < 11)
+        sim_change(&sim->program, sim_random(sim) % 10, (unsigned)sim_random(sim));
+    else if (number == 11)
+        add_loss(sim, (unsigned)sim_random(sim));
+    else if (number == 12)
+        sim_gather(&sim->program, sim_random(sim) % 10)->bytes += 4096 * (sim_random(sim) % 2);
+}
+
+static void disturb(struct sim *sim, struct sim_action *action)
+{
+    uint64_t number = sim_random(sim) % 4000;
+
+    if (action->act == SIM_CHANGE || action->act == SIM_LOSE)
+        return;
+    action->withdrawn = action->act == SIM_GATHER && number == 1;
+    action->fails = action->act == SIM_REDUCE && number == 2;
+}
+
+/* Jobs that no program would be. Only what is promised holds: right bytes, all alike, an end. */
+static void anything(void **state)
+{
+    (void)state;
+    uint64_t hits = 0;
+
+    for (uint64_t seed = 1; seed <= 150; seed++) {
+        struct sim *sim = sim_create(2 + seed % 3, seed);
+        uint32_t microbatches = 4;
+        for (uint32_t i = 0; i < STEPS * 2; i++) {
+            for (uint32_t j = 0; j < microbatches; j++) {
+                sim_step(&sim->program, LAYERS, 1);
+                if (i > 6)
+                    add_anything(sim, &microbatches);
+            }
+            if (sim_random(sim) % 10 != 0)
+                sim_optimize(&sim->program);
+        }
+        uint64_t withdrawals = 0;
+        for (size_t i = 0; i < sim->program.count; i++) {
+            disturb(sim, &sim->program.actions[i]);
+            withdrawals += sim->program.actions[i].withdrawn;
+        }
+        sim->equal_layers = seed % 2 == 0;
+        sim->bound = seed % 5 == 0 ? 60 : 100000;
+        sim->budget = seed % 3 == 0 ? 5 * 2 * sim_bytes(1) : sim->budget;
+        run(sim, "anything");
+        hits += sim_figures(sim, 0).hits;
+        if (seed % 5 != 0) /* nobody was left alone with a vote */
+            assert_true(sim_figures(sim, 0).withdrawn <= withdrawals);
+        sim_destroy(sim);
+    }
+    assert_true(hits > 100000);
+}
+
+static void ends(void **state)
+{
+    (void)state;
+    struct sim *sim = job(2, 15, ARMED_BY);
+    run(sim, "ends");
+    assert_all(sim, RP_REPLAY_ARMED);
+    assert_false(rp_replay_idle(sim->ranks[0].replay));
+    rp_replay_end(sim->ranks[0].replay);
+    rp_replay_end(sim->ranks[0].replay);
+    assert_int_equal(rp_replay_state(sim->ranks[0].replay), RP_REPLAY_PASSIVE);
+    assert_true(rp_replay_idle(sim->ranks[0].replay));
+    assert_true(rp_agree_given_up(&sim->ranks[1].agree));
+    assert_non_null(rp_replay_plan(sim->ranks[0].replay));
+    sim_destroy(sim);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(withdraws_always), cmocka_unit_test(withdraws_now_and_then),
+        cmocka_unit_test(short_bounds),     cmocka_unit_test(killed),
+        cmocka_unit_test(memory_lost),      cmocka_unit_test(budget_ends),
+        cmocka_unit_test(smaller_budget),   cmocka_unit_test(not_faster),
+        cmocka_unit_test(figures_of_time),  cmocka_unit_test(groups),
+        cmocka_unit_test(twice_in_a_group), cmocka_unit_test(failed_calls),
+        cmocka_unit_test(shifted),          cmocka_unit_test(strict),
+        cmocka_unit_test(order_changes),    cmocka_unit_test(fewer_microbatches),
+        cmocka_unit_test(repeats_no_more),  cmocka_unit_test(one_unit_misses),
+        cmocka_unit_test(never_repeats),    cmocka_unit_test(no_order),
+        cmocka_unit_test(anything),         cmocka_unit_test(ends),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
