@@ -714,6 +714,35 @@ static void test_reclaim_beside_serving(void **state)
     assert_int_equal(rp_slots_held(0), 0);
 }
 
+static CUresult copy_fails(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream on)
+{
+    (void)to, (void)from, (void)bytes, (void)on;
+    return CUDA_ERROR_UNKNOWN;
+}
+
+/* A store that breaks off half-way: neither host nor device takes what is there for an op's. */
+static void test_half_a_store_is_nobodys(void **state)
+{
+    (void)state;
+    struct world world = {2, 0, create(2, 0), 3000, 0, false};
+    uint64_t bytes = total(&world), ticket, serial = 0;
+    resize(world.slots, &bytes, 1);
+    store_unit(&world, 1);
+    __typeof__(rp_gpu_driver.p_cuMemcpyDtoDAsync) kept = rp_gpu_driver.p_cuMemcpyDtoDAsync;
+    rp_gpu_driver.p_cuMemcpyDtoDAsync = copy_fails;
+    assert_false(rp_slots_serve(world.slots, 0, stream, shard, received, 3000, 1, &ticket));
+    assert_false(rp_slots_store(world.slots, 0, stream, gathered, 3000, 2));
+    rp_gpu_driver.p_cuMemcpyDtoDAsync = kept;
+    ok(cudaStreamSynchronize(stream));
+    ok(cudaMemcpy(&serial, (void *)(uintptr_t)world.slots->table[0]->serial, sizeof serial, cudaMemcpyDeviceToHost));
+    assert_true(serial == RP_SERIAL_NONE);
+    assert_false(rp_slots_serve(world.slots, 0, stream, shard, received, 3000, 1, &ticket));
+    assert_false(rp_slots_serve(world.slots, 0, stream, shard, received, 3000, 2, &ticket));
+    store_unit(&world, 3);
+    assert_int_equal(serve_unit(&world, host, 3), RP_COMPARE_EQUAL);
+    rp_slots_destroy(world.slots);
+}
+
 /* The calls work while another stream is captured, and break no capture. */
 static void test_beside_a_capture(void **state)
 {
@@ -777,6 +806,7 @@ int main(void)
         cmocka_unit_test(test_budget),
         cmocka_unit_test(test_a_set_is_handed_on),
         cmocka_unit_test(test_reclaim_beside_serving),
+        cmocka_unit_test(test_half_a_store_is_nobodys),
         cmocka_unit_test(test_beside_a_capture),
         cmocka_unit_test(test_an_older_driver),
     };
