@@ -17,6 +17,7 @@
 #include "shim/comm.h"
 #include "shim/gather_figures.h"
 #include "shim/gpu.h"
+#include "shim/site.h"
 #include "shim/slots.h"
 
 /* Of everything that ranks must do alike: another number is another version. */
@@ -55,7 +56,7 @@ static struct {
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* The refusal of this thread's last call. */
-static _Thread_local char refusal_text[256] __attribute__((tls_model("initial-exec")));
+static _Thread_local char refusal_text[512] __attribute__((tls_model("initial-exec")));
 
 void rp_gather_configure(const struct rp_gather_options *given)
 {
@@ -265,6 +266,16 @@ static uint64_t position_ahead(const struct rp_gather *gather, const struct rp_c
     return atomic_load_explicit(&rp_comm_lane(call->comm)->next, memory_order_relaxed) + gather->ahead;
 }
 
+/* "reprise: layers.2 backward expected, layers.3 backward observed: expected all-gather 4.0 KiB, observed ..." */
+static void note_refusal(const struct rp_gather *gather, const struct rp_call *call)
+{
+    struct rp_event expected = rp_replay_refused(gather->replay), observed = rp_site_here(call->arguments.caller);
+    snprintf(refusal_text, sizeof refusal_text, "reprise: %s %s expected, %s %s observed: %s",
+             rp_module_name(options.modules, expected.module), rp_phase_name(expected.phase),
+             rp_module_name(options.modules, observed.module), rp_phase_name(observed.phase),
+             rp_replay_refusal(gather->replay));
+}
+
 /* A position that was not asked about (memory was out) would put the engine behind its lane. */
 void rp_gather_before(struct rp_gather *gather, struct rp_call *call, bool turn)
 {
@@ -279,7 +290,7 @@ void rp_gather_before(struct rp_gather *gather, struct rp_call *call, bool turn)
     call->verdict = RP_VERDICT_YES;
     refusal_text[0] = '\0';
     if (call->step.serve == RP_SERVE_REFUSE)
-        snprintf(refusal_text, sizeof refusal_text, "reprise: %s", rp_replay_refusal(gather->replay));
+        note_refusal(gather, call);
 }
 
 const char *rp_gather_refusal(void)

@@ -82,10 +82,11 @@ static bool record_start(void)
 /* Replay records as well: its trace shows where each gather's bytes came from. */
 static bool replay_start(void)
 {
-    const struct rp_gather_options gather = {
+    struct rp_gather_options gather = {
         .budget = run.options.budget, .timeout_ns = run.options.timeout_ns, .strict = run.options.strict};
     if (!record_start())
         return false;
+    gather.modules = run.modules;
     rp_gather_configure(&gather);
     return true;
 }
