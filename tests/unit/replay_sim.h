@@ -24,40 +24,14 @@
 #include "core/agree/agree.h"
 #include "core/lane.h"
 #include "core/replay/replay.h"
+#include "replay_program.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#define SIM_RANKS 4
 #define SIM_UNITS 40
 #define SIM_GROUP 4
 #define SIM_SLOTS 64
-#define ALL_RANKS 0xffu
-
-enum sim_act {
-    SIM_GATHER, /* of `unit` */
-    SIM_REDUCE, /* of `unit`, `bytes` */
-    SIM_CHANGE, /* new content of `unit` on `ranks`; UINT32_MAX: of every unit */
-    SIM_LOSE,   /* memory of slots goes on `ranks` */
-};
-
-struct sim_action {
-    enum sim_act act;
-    uint32_t unit;
-    uint64_t bytes;
-    unsigned ranks;            /* a bit each; an op only some issue is a program error, on purpose */
-    bool fails;                /* the call returns an error */
-    bool grouped;              /* in one group with the action before */
-    bool withdrawn;            /* a rank never votes on it in time */
-    uint64_t shard[SIM_RANKS]; /* of a gather: what each rank sends; filled in by sim_finish() */
-    bool repeated;             /* the last gather of its unit sent the same */
-    int served, plain;         /* ranks that did */
-};
-
-struct sim_program {
-    struct sim_action *actions;
-    size_t count, capacity;
-};
 
 struct sim_slot {
     uint64_t parts[SIM_RANKS], serial;
@@ -130,81 +104,6 @@ static inline uint64_t sim_hash(uint64_t a, uint64_t b, uint64_t c)
     return XXH3_64bits(words, sizeof(words));
 }
 
-/* ---------------------------------------------------------------- programs */
-
-static inline struct sim_action *sim_add(struct sim_program *program, struct sim_action action)
-{
-    if (program->count == program->capacity) {
-        program->capacity = program->capacity == 0 ? 1024 : program->capacity * 2;
-        program->actions = realloc(program->actions, program->capacity * sizeof(*program->actions));
-        if (program->actions == NULL)
-            abort();
-    }
-    program->actions[program->count] = action;
-    return &program->actions[program->count++];
-}
-
-static inline uint64_t sim_bytes(uint32_t unit)
-{
-    return unit == 0 ? 3u << 20 : 2u << 20; /* the root, and equal layers */
-}
-
-static inline struct sim_action *sim_gather(struct sim_program *program, uint32_t unit)
-{
-    return sim_add(program,
-                   (struct sim_action){.act = SIM_GATHER, .unit = unit, .bytes = sim_bytes(unit), .ranks = ALL_RANKS});
-}
-
-static inline struct sim_action *sim_reduce(struct sim_program *program, uint32_t unit, uint64_t bytes)
-{
-    return sim_add(program, (struct sim_action){.act = SIM_REDUCE, .unit = unit, .bytes = bytes, .ranks = ALL_RANKS});
-}
-
-static inline void sim_change(struct sim_program *program, uint32_t unit, unsigned ranks)
-{
-    sim_add(program, (struct sim_action){.act = SIM_CHANGE, .unit = unit, .ranks = ranks});
-}
-
-/* Unit 0 is the root, 1 to `layers` the layers; as FSDP2 issues them: two gathers ahead of the first reduction. */
-static inline void sim_forward(struct sim_program *program, uint32_t layers, uint32_t skipped)
-{
-    sim_gather(program, 0);
-    for (uint32_t layer = 1; layer <= layers; layer++)
-        if (layer != skipped)
-            sim_gather(program, layer);
-}
-
-static inline void sim_backward(struct sim_program *program, uint32_t layers, uint32_t skipped, bool recompute)
-{
-    uint32_t ahead = 0;
-
-    sim_gather(program, 0);
-    for (uint32_t layer = layers; layer >= 1; layer--) {
-        if (layer == skipped)
-            continue;
-        sim_gather(program, layer);
-        if (recompute)
-            sim_gather(program, layer);
-        if (ahead++ > 0)
-            sim_reduce(program, layer, sim_bytes(1));
-    }
-    sim_reduce(program, 1, sim_bytes(1));
-    sim_reduce(program, 0, sim_bytes(0));
-}
-
-static inline void sim_step(struct sim_program *program, uint32_t layers, uint32_t microbatches)
-{
-    for (uint32_t i = 0; i < microbatches; i++) {
-        sim_forward(program, layers, 0);
-        sim_backward(program, layers, 0, false);
-    }
-}
-
-static inline void sim_optimize(struct sim_program *program)
-{
-    sim_change(program, UINT32_MAX, ALL_RANKS);
-}
-
 /* ---------------------------------------------------------------- the job */
 
 /* What each gather sends, and whether that is what it sent last. */
@@ -235,13 +134,18 @@ static inline void sim_finish(struct sim *sim)
 
 static inline void sim_tell(void *context, enum rp_replay_state state, const char *text)
 {
+    static const char *const names[] = {
+#define X(name, word) word,
+        RP_REPLAY_STATES(X)
+#undef X
+    };
     struct sim_rank *rank = context;
 
     snprintf(rank->last, sizeof(rank->last), "%s", text);
     rank->entered[state]++;
     if (rank->sim->verbose)
         fprintf(stderr, "rank %u at %llu: %s: %s\n", rank->number, (unsigned long long)atomic_load(&rank->lane.next),
-                "PLARr" + state, text);
+                names[state], text);
 }
 
 /* Defaults: a job in which nothing is late. */
@@ -484,10 +388,11 @@ static inline bool sim_over(const struct sim *sim)
 /* Steps ranks in random turns until all have ended. */
 static inline void sim_schedule(struct sim *sim)
 {
+    uint32_t nranks = sim->nranks > 0 ? sim->nranks : 1;
     uint64_t left = (uint64_t)sim->program.count * sim->nranks * 1000 + 10000000; /* far more than any job takes */
 
     while (!sim_over(sim)) {
-        struct sim_rank *rank = &sim->ranks[sim_random(sim) % sim->nranks];
+        struct sim_rank *rank = &sim->ranks[sim_random(sim) % nranks];
         for (uint64_t burst = sim_random(sim) % 8 + 1; burst > 0 && !rank->done && !rank->dead; burst--)
             sim_advance(rank);
         assert_true(--left > 0);
