@@ -143,6 +143,11 @@ served_everywhere() {
 @test "a rank that lags" { served_everywhere --lag 1:1000; }
 @test "another learning rate, seed and size" { served_everywhere --lr 0.5 --seed 7 --dim 30 --tokens 3 --layers 3 --microbatches 3; }
 @test "one microbatch" { served_everywhere --microbatches 1 --steps 16; }
+@test "a host that runs two steps ahead of the device" {
+    # Checksums make the host wait for each step. Without them its first vote waits for all that is queued.
+    train=("$BUILD/minitrain" --timeout 60 --steps 20)
+    served_everywhere
+}
 @test "forks" { served_everywhere --fork-every 1; }
 
 # ---------------------------------------------------------------- in pairs
