@@ -379,7 +379,7 @@ static void comm_ready(struct rp_comm *comm)
     fingerprints_start(comm, device);
     rp_recorder_comm(&comm->about);
     rp_recorder_state(RP_STATE_COMM_READY, comm->about.number, NULL);
-    rp_gather_start(comm->gather, &comm->about, device, !comm->nonblocking);
+    rp_gather_start(comm->gather, &comm->about, device);
 }
 
 void rp_comm_born(const struct rp_comm_birth *birth, ncclResult_t result)

@@ -77,12 +77,10 @@ bool rp_gather_names(const struct rp_gather *gather)
     return state == RP_REPLAY_LEARNING || state == RP_REPLAY_ARMING;
 }
 
-/* Blocking is per rank, so it is part of the terms: a rank that is not would leave the others waiting. */
-static uint64_t terms_of(bool blocking)
+static uint64_t terms(void)
 {
     char text[128];
-    int length = snprintf(text, sizeof text, TERMS "|%d|%llu|%d", blocking, (unsigned long long)options.timeout_ns,
-                          options.strict);
+    int length = snprintf(text, sizeof text, TERMS "|%llu|%d", (unsigned long long)options.timeout_ns, options.strict);
     return XXH3_64bits(text, (size_t)length);
 }
 
@@ -114,8 +112,8 @@ struct rp_gather *rp_gather_announce(uint64_t key, uint32_t seats, bool blocking
     struct rp_gather *gather = calloc(1, sizeof *gather);
     if (gather == NULL)
         return NULL;
-    const char *why = hindrance();
-    if (why == NULL && rp_channel_open(key, seats, terms_of(blocking), &gather->channel) != RP_OK)
+    const char *why = blocking ? hindrance() : "it is nonblocking";
+    if (why == NULL && rp_channel_open(key, seats, terms(), &gather->channel) != RP_OK)
         why = rp_channel_error();
     if (why == NULL)
         return gather;
@@ -157,7 +155,9 @@ static void list_remove(struct rp_gather *gather)
 static void tell(void *context, enum rp_replay_state state, const char *text)
 {
     struct rp_gather *gather = context;
-    rp_figures_tell(gather->number, gather->rank, state, text);
+    /* its end is no news */
+    int speaker = atomic_load(&gather->ending) ? -1 : gather->rank;
+    rp_figures_tell(gather->number, speaker, state, text);
 }
 
 static const char *presence_text(enum rp_status status)
@@ -170,14 +170,12 @@ static const char *presence_text(enum rp_status status)
 }
 
 /* NULL, or why it is passive. */
-static const char *start(struct rp_gather *gather, const struct rp_trace_comm *about, int device, bool blocking)
+static const char *start(struct rp_gather *gather, const struct rp_trace_comm *about, int device)
 {
     struct rp_agree *agree = rp_channel_agree(gather->channel);
     enum rp_status status = rp_agree_complete(agree, (uint32_t)about->nranks, (uint32_t)about->rank);
     if (status != RP_OK)
         return presence_text(status);
-    if (!blocking)
-        return "it is nonblocking";
     void *table = rp_channel_table(gather->channel);
     if (table == NULL)
         return rp_channel_error();
@@ -189,14 +187,14 @@ static const char *start(struct rp_gather *gather, const struct rp_trace_comm *a
     return NULL;
 }
 
-void rp_gather_start(struct rp_gather *gather, const struct rp_trace_comm *about, int device, bool blocking)
+void rp_gather_start(struct rp_gather *gather, const struct rp_trace_comm *about, int device)
 {
     if (gather == NULL)
         return;
     gather->number = about->number;
     gather->rank = about->rank;
     gather->device = device;
-    const char *why = start(gather, about, device, blocking);
+    const char *why = start(gather, about, device);
     if (why == NULL) {
         list_add(gather);
         atomic_store(&gather->following, true);
