@@ -15,6 +15,8 @@
 #include <xxhash.h>
 
 #define BOUND_LEAST_NS UINT64_C(20000000)
+#define BOUND_CYCLES 4u
+#define AHEAD_CYCLES 8u /* that a host may be ahead of its device before it waits for it */
 
 char *rp_replay_print_size(uint64_t bytes, char *text, size_t size)
 {
@@ -272,11 +274,19 @@ const struct rp_plan *rp_replay_plan(const struct rp_replay *replay)
     return replay->to > replay->from ? &replay->plan : NULL;
 }
 
-/* The host runs ahead of the device by up to a cycle, so the time of a plain gather would be too small a bound. */
+/*
+ * The host runs ahead of the device, so the time of a plain gather would be too small a bound: by up to a cycle where
+ * it votes, since each vote waits for the device; before its first vote by as much as the program lets it, often some
+ * steps.
+ */
 uint64_t rp_replay_bound_ns(const struct rp_replay *replay)
 {
-    uint64_t bound = replay->proposal.cycle_ns > BOUND_LEAST_NS ? replay->proposal.cycle_ns : BOUND_LEAST_NS;
-    return bound < replay->options.timeout_ns ? bound : replay->options.timeout_ns;
+    uint64_t cycle = replay->proposal.cycle_ns, timeout = replay->options.timeout_ns;
+    uint64_t bound = cycle > BOUND_LEAST_NS ? cycle : BOUND_LEAST_NS;
+
+    if (!replay->armed.answered && bound < timeout)
+        bound *= AHEAD_CYCLES;
+    return bound < timeout ? bound : timeout;
 }
 
 bool rp_replay_idle(const struct rp_replay *replay)

@@ -263,8 +263,8 @@ void rp_arming_reached(struct rp_replay *replay)
         return;
     }
     replay->leader.failed = 0;
+    rp_trial_begin(replay);
     rp_replay_place(replay);
-    rp_trial_restart(replay);
     replay->armed = (struct rp_armed){.cycle = RP_FIRST_CYCLE, .looked = RP_FIRST_CYCLE};
     replay->feeding = false;
     replay->figures.armings++;

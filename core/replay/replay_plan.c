@@ -58,6 +58,8 @@ static void find_last_keep(struct rp_replay *replay)
 static enum rp_status adopt(struct rp_replay *replay, struct rp_plan *plan, struct rp_learned *items, uint64_t from,
                             uint64_t to)
 {
+    bool same = replay->from == from && replay->to == to; /* another budget: what was measured holds */
+
     rp_replay_drop_plan(replay);
     replay->plan = *plan;
     replay->items = items;
@@ -74,7 +76,8 @@ static enum rp_status adopt(struct rp_replay *replay, struct rp_plan *plan, stru
     replay->to = to;
     name_entries(replay);
     find_last_keep(replay);
-    rp_trial_plain(replay);
+    if (!same || !replay->trial.measured)
+        rp_trial_plain(replay);
     return RP_OK;
 }
 

@@ -50,6 +50,7 @@ enum rp_rest {
 struct rp_armed {
     uint64_t ops;        /* of the plan, since the cycle began */
     bool diverged;       /* in this cycle */
+    bool answered;       /* a vote has come to a verdict: the host is no longer far ahead of the device */
     uint64_t cycle;      /* number of the cycle, from RP_FIRST_CYCLE */
     uint64_t hits;       /* since the order was looked at last */
     uint64_t looked;     /* the cycle of that */
@@ -63,6 +64,7 @@ struct rp_armed {
 #define RP_TRIAL_CYCLES 8u
 struct rp_trial {
     uint64_t plain_ns; /* median; 0: not known */
+    bool measured;     /* it is final */
     uint64_t began_ns; /* the cycle that runs; 0: not known */
     uint32_t whole;    /* cycles timed since the arming, the first included */
     uint64_t sample[RP_TRIAL_CYCLES];
@@ -167,8 +169,8 @@ void rp_serve_step(struct rp_replay *replay, const struct rp_op *op, uint64_t no
 void rp_serve_done(struct rp_replay *replay, const struct rp_replay_step *step, const struct rp_replay_result *result);
 
 /* replay_timing.c */
-void rp_trial_plain(struct rp_replay *replay);                              /* from what was learned */
-void rp_trial_restart(struct rp_replay *replay);                            /* an arming begins */
+void rp_trial_plain(struct rp_replay *replay); /* from what was learned */
+void rp_trial_begin(struct rp_replay *replay); /* an arming begins; before its place is found */
 void rp_trial_cycle(struct rp_replay *replay, uint64_t now_ns, bool whole); /* a cycle begins; the last was whole */
 bool rp_trial_slower(const struct rp_replay *replay);
 

@@ -270,6 +270,7 @@ static void obey(struct rp_replay *replay, const struct rp_replay_step *step, en
 {
     bool dead = rp_agree_dead(replay->agree, step->arming, step->position);
 
+    replay->armed.answered = true;
     if (verdict == RP_VERDICT_BROKEN) {
         rp_replay_give_up(replay, rp_verdict_text(verdict));
     } else if (verdict == RP_VERDICT_YES) {

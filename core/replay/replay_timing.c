@@ -47,36 +47,43 @@ static size_t cycle_before(const struct rp_replay *replay, size_t end)
     return index;
 }
 
-/* When the op at the learned index was called; 0 if that is not known. */
-static uint64_t called_ns(const struct rp_replay *replay, size_t index)
+/* Position where the first of the last learned cycles begins that the ring still has. */
+static uint64_t first_cycle(const struct rp_replay *replay)
 {
-    uint64_t position = replay->from + index;
-    return rp_past_has(replay, position) ? rp_past_at(replay, position)->ns : 0;
+    size_t start = replay->plan.first;
+
+    for (uint32_t i = 0; i < RP_TRIAL_CYCLES; i++) {
+        size_t earlier = cycle_before(replay, start);
+        if (earlier == SIZE_MAX || !rp_past_has(replay, replay->from + earlier))
+            break;
+        start = earlier;
+    }
+    return replay->from + start;
 }
 
+/*
+ * From the calls since, the latest cycles: the first ones of a program run ahead of the device until it is full, or
+ * wait for what is made once. Leaves the cursor anywhere.
+ */
 void rp_trial_plain(struct rp_replay *replay)
 {
-    struct rp_trial *trial = &replay->trial;
-    uint64_t spans[RP_TRIAL_CYCLES];
+    struct rp_cursor *cursor = &replay->cursor;
+    struct rp_cursor_mark mark = {0};
+    uint64_t spans[RP_TRIAL_CYCLES], begin_ns = 0, position = first_cycle(replay);
     uint32_t count = 0;
-    size_t start = replay->plan.end; /* where the next cycle begins, if it has */
-    uint64_t end_ns = called_ns(replay, start);
 
-    if (end_ns == 0) {
-        start = replay->plan.first;
-        end_ns = called_ns(replay, start);
+    rp_cursor_reset(cursor, &replay->plan, true);
+    for (; rp_past_has(replay, position); position++) {
+        const struct rp_past *past = rp_past_at(replay, position);
+        if (rp_cursor_see(cursor, past->signature) == RP_CURSOR_FOREIGN || rp_cursor_sole(cursor) != 0)
+            continue;
+        if (begin_ns != 0 && cursor->moves - mark.moves == replay->plan.count && cursor->epoch == mark.epoch)
+            spans[count++ % RP_TRIAL_CYCLES] = past->ns - begin_ns;
+        mark = rp_cursor_mark(cursor);
+        begin_ns = past->ns;
     }
-
-    while (count < RP_TRIAL_CYCLES && end_ns != 0) {
-        start = cycle_before(replay, start);
-        uint64_t begin_ns = start == SIZE_MAX ? 0 : called_ns(replay, start);
-        if (begin_ns == 0)
-            break;
-        spans[count++] = end_ns - begin_ns;
-        end_ns = begin_ns;
-    }
-    *trial = (struct rp_trial){.plain_ns = median(spans, count)};
-    replay->figures.plain_cycle_ns = trial->plain_ns;
+    replay->trial = (struct rp_trial){.plain_ns = median(spans, count < RP_TRIAL_CYCLES ? count : RP_TRIAL_CYCLES)};
+    replay->figures.plain_cycle_ns = replay->trial.plain_ns;
 }
 
 /* ---------------------------------------------------------------- armed */
@@ -103,7 +110,10 @@ void rp_trial_cycle(struct rp_replay *replay, uint64_t now_ns, bool whole)
     trial->began_ns = now_ns;
 }
 
-void rp_trial_restart(struct rp_replay *replay)
+/* What passed since the first arming was not plain. */
+void rp_trial_begin(struct rp_replay *replay)
 {
-    replay->trial = (struct rp_trial){.plain_ns = replay->trial.plain_ns};
+    if (!replay->trial.measured)
+        rp_trial_plain(replay);
+    replay->trial = (struct rp_trial){.plain_ns = replay->trial.plain_ns, .measured = true};
 }
