@@ -1,7 +1,7 @@
 #!/bin/bash
 # Records three runs of minitrain on two ranks, looks at them and compares: twice the same program, then one that skips
-# a layer in one step. Ends with 0 only if the comparisons came out so. On two GPUs if there are two, else on the
-# stand-in runtime. The traces stay in $BUILD/demo.
+# a layer in one step. Then replays a longer one, which must print what it prints alone, with gathers from memory. Ends with
+# 0 only if all came out so. On two GPUs if there are two, else on the stand-in runtime. The traces stay in $BUILD/demo.
 set -u
 cd "$(dirname "$0")/.." || exit
 
@@ -65,6 +65,22 @@ compare() {
     [[ $text == "$4"* ]] || fail "diff of $2 and $3 does not begin with '$4'"
 }
 
+# The program alone, then replayed: equal losses, weights and deliveries. Where the stand-in runs, a link that takes real time.
+replay() {
+    local program=("$build/minitrain" --ranks 2 --layers "$layers" --steps 16 --checksums)
+    local command=("$build/reprise" run --replay "$out/replayed" -- "${program[@]}")
+    export FAKE_REALTIME=1 FAKE_LINK_LATENCY_US=2000
+    printf '\n$ %s\n$ %s\n' "${program[*]}" "${command[*]}"
+    "${program[@]}" | sed 's/, "step_ms_median.*//' > "$out/alone.txt" || fail "the program alone ended with exit code $?"
+    "${command[@]}" 2> "$out/replayed.err" > "$out/replayed.all" || fail "the replayed run ended with exit code $?"
+    unset FAKE_REALTIME FAKE_LINK_LATENCY_US
+    sed 's/, "step_ms_median.*//' "$out/replayed.all" > "$out/replayed.txt"
+    cat "$out/replayed.err"
+    cmp "$out/alone.txt" "$out/replayed.txt" || fail "replay changed what the program delivers or prints"
+    grep -q ' [1-9][0-9]* hits' "$out/replayed.err" || fail "no gather came from memory"
+    echo "every delivered buffer, loss and weight as alone: $(grep -c 'op all-gather' "$out/replayed.txt") gathers compared"
+}
+
 rm -rf "$out"
 mkdir -p "$out" || exit
 
@@ -83,4 +99,8 @@ compare 0 "$out/a" "$out/a-again" "same: "
 heading "Compare with the run that skips a layer"
 compare 1 "$out/a" "$out/b" "different: $skipped "
 
-printf '\ndemo: equal runs compare as equal, and the skipped %s was found; traces in %s\n' "$skipped" "$out"
+heading "Replay: gathers that repeat come from memory"
+replay
+show --plan "$out/replayed"
+
+printf '\ndemo: equal runs compare as equal, the skipped %s was found, and replay changed nothing; traces in %s\n' "$skipped" "$out"
