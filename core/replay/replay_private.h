@@ -134,7 +134,6 @@ struct rp_replay {
 bool rp_replay_enter(struct rp_replay *replay, enum rp_replay_state state, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void rp_replay_give_up(struct rp_replay *replay, const char *why);
-char *rp_replay_print_size(uint64_t bytes, char *text, size_t size); /* "6.9 GiB"; returns `text` */
 static inline struct rp_past *rp_past_at(const struct rp_replay *replay, uint64_t position)
 {
     return &replay->past[position & (replay->past_count - 1)];
