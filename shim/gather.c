@@ -35,6 +35,8 @@ struct rp_gather {
     struct rp_channel *channel;
     struct rp_replay *replay;
     struct rp_slots *slots;
+    const char *why_not; /* it has no channel; NULL: it has */
+    char channel_error[160];
     uint32_t number; /* of the communicator */
     int rank;
     int device;
@@ -107,24 +109,20 @@ static const char *hindrance(void)
 
 struct rp_gather *rp_gather_announce(uint64_t key, uint32_t seats, bool blocking)
 {
-    if (!configured || seats < 2)
-        return NULL;
-    struct rp_gather *gather = calloc(1, sizeof *gather);
+    struct rp_gather *gather = configured ? calloc(1, sizeof *gather) : NULL;
     if (gather == NULL)
         return NULL;
-    const char *why = blocking ? hindrance() : "it is nonblocking";
-    if (why == NULL && rp_channel_open(key, seats, terms(), &gather->channel) != RP_OK)
-        why = rp_channel_error();
-    if (why == NULL)
-        return gather;
-    say_passive(why);
-    free(gather);
-    return NULL;
+    gather->why_not = blocking ? hindrance() : "it is nonblocking";
+    if (seats < 2)
+        gather->why_not = "it has one rank";
+    if (gather->why_not == NULL && rp_channel_open(key, seats, terms(), &gather->channel) != RP_OK)
+        gather->why_not = strncpy(gather->channel_error, rp_channel_error(), sizeof gather->channel_error - 1);
+    return gather;
 }
 
 void rp_gather_arrived(struct rp_gather *gather)
 {
-    if (gather != NULL)
+    if (gather != NULL && gather->channel != NULL)
         rp_channel_unlink(gather->channel);
 }
 
@@ -172,6 +170,10 @@ static const char *presence_text(enum rp_status status)
 /* NULL, or why it is passive. */
 static const char *start(struct rp_gather *gather, const struct rp_trace_comm *about, int device)
 {
+    if (gather->why_not != NULL)
+        return gather->why_not;
+    if (about->nranks < 2)
+        return "it has one rank";
     struct rp_agree *agree = rp_channel_agree(gather->channel);
     enum rp_status status = rp_agree_complete(agree, (uint32_t)about->nranks, (uint32_t)about->rank);
     if (status != RP_OK)
@@ -201,9 +203,11 @@ void rp_gather_start(struct rp_gather *gather, const struct rp_trace_comm *about
         return;
     }
     /* the others must not wait for what this rank will never answer */
-    rp_agree_give_up(rp_channel_agree(gather->channel));
+    if (gather->channel != NULL)
+        rp_agree_give_up(rp_channel_agree(gather->channel));
     rp_recorder_state(RP_STATE_REPLAY_PASSIVE, about->number, why);
-    say_passive(why);
+    if (about->nranks > 1)
+        say_passive(why);
 }
 
 bool rp_gather_follows(const struct rp_gather *gather)
@@ -434,6 +438,7 @@ void rp_gather_after(struct rp_gather *gather, struct rp_call *call, bool accept
     gather->expected = position_ahead(gather, call);
     if (rp_replay_state(gather->replay) == RP_REPLAY_PASSIVE && gather->ahead == 0) {
         rp_slots_resize(gather->slots, NULL, 0);
+        rp_channel_table_drop(gather->channel);
         atomic_store(&gather->following, false);
     }
 }
@@ -460,7 +465,7 @@ void rp_gather_close(struct rp_gather *gather)
     }
     if (gather->slots != NULL)
         rp_slots_destroy(gather->slots);
-    rp_channel_close(gather->channel);
+    rp_channel_close(gather->channel); /* NULL is allowed */
     free(gather);
 }
 

@@ -35,8 +35,9 @@ struct rp_gather_options {
 void rp_gather_configure(const struct rp_gather_options *options);
 
 /*
- * Before the real creation: joins the channel of `key` with at most `seats` ranks. NULL where replay is off or the
- * channel can't be had (said once a job).
+ * Before the real creation: joins the channel of `key` with at most `seats` ranks. NULL where replay is off. Where the
+ * channel can't be had, and for a nonblocking one, whose creation is no rendezvous, the communicator will be passive,
+ * and its other ranks see fewer than all.
  */
 struct rp_gather *rp_gather_announce(uint64_t key, uint32_t seats, bool blocking);
 

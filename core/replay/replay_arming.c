@@ -14,6 +14,7 @@
 #include <stdio.h>
 
 #define LEARN_LEAST 32u     /* positions that must have come since the last attempt to compile */
+#define LEAD_DOUBLED 3u     /* times at most */
 #define LEAD_LEAST 32u      /* positions ahead of the first rank at which an arming may begin */
 #define FRESH_GATHERS 512u  /* so many gathers without a repeat: there will be none */
 #define FRUITLESS_TABLES 8u /* so many times the table's positions without a cycle */
@@ -38,10 +39,14 @@ static uint64_t largest(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* The plan at hand, so many of its cycles ahead of the rank that is farthest. */
+/*
+ * The plan at hand, so many of its cycles ahead of the rank that is farthest; more after each proposal that came to
+ * nothing: a rank whose host is behind must see it before the farthest reaches it.
+ */
 static void propose(struct rp_replay *replay, uint64_t budget, uint64_t cycles)
 {
-    uint64_t ahead = largest(rp_cycle_positions(replay) * cycles, LEAD_LEAST);
+    uint32_t failed = replay->leader.failed < LEAD_DOUBLED ? replay->leader.failed : LEAD_DOUBLED;
+    uint64_t ahead = largest(rp_cycle_positions(replay) * cycles, LEAD_LEAST) << failed;
 
     rp_agree_set_cycle_ns(replay->agree, replay->trial.plain_ns);
     struct rp_proposal proposal = {
