@@ -183,7 +183,8 @@ static const char *start(struct rp_gather *gather, const struct rp_trace_comm *a
         return rp_channel_error();
     if (rp_slots_create(device, (uint32_t)about->nranks, (uint32_t)about->rank, &gather->slots) != RP_OK)
         return rp_gpu_error();
-    struct rp_replay_options replay = {.strict = options.strict, .timeout_ns = options.timeout_ns};
+    struct rp_replay_options replay = {
+        .strict = options.strict, .timeout_ns = options.timeout_ns, .granule = RP_SLOTS_GRANULE};
     if (rp_replay_create(agree, table, &replay, tell, gather, &gather->replay) != RP_OK)
         return "out of memory";
     return NULL;

@@ -24,6 +24,9 @@
 
 #include "core/status.h"
 
+/* Memory of slots is had in multiples of this: the granularity of device memory on all devices known. */
+#define RP_SLOTS_GRANULE (UINT64_C(2) << 20)
+
 struct rp_slots; /* of one communicator */
 
 /* What our device work has cost on a device, for the budget: bytes held by all its slots. */

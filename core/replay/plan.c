@@ -52,7 +52,7 @@ static enum rp_status make_entries(const struct rp_plan_cycle *cycle, struct rp_
 }
 
 static enum rp_status compile(const struct rp_plan_cycle *cycle, size_t *next, uint32_t nranks, uint64_t budget,
-                              struct rp_plan *plan)
+                              uint64_t granule, struct rp_plan *plan)
 {
     size_t repeats;
     enum rp_status status = rp_plan_link(cycle, next, &repeats);
@@ -64,7 +64,7 @@ static enum rp_status compile(const struct rp_plan_cycle *cycle, size_t *next, u
     if (status != RP_OK)
         return status;
     rp_plan_number_units(next, plan);
-    status = rp_plan_keep(next, nranks, budget, plan);
+    status = rp_plan_keep(next, nranks, budget, granule, plan);
     if (status == RP_OK && plan->keeps == 0)
         status = rp_plan_cycle_settled(cycle) ? RP_UNSUPPORTED : RP_NOT_FOUND;
     if (status == RP_OK)
@@ -73,16 +73,16 @@ static enum rp_status compile(const struct rp_plan_cycle *cycle, size_t *next, u
 }
 
 enum rp_status rp_plan_compile(const struct rp_learned *items, size_t count, uint32_t nranks, uint64_t budget,
-                               struct rp_plan *plan_out)
+                               uint64_t granule, struct rp_plan *plan_out)
 {
     struct rp_plan_cycle cycle;
     struct rp_plan plan = {0};
-    enum rp_status status = nranks == 0 ? RP_INVALID : rp_plan_cycle_find(items, count, &cycle);
+    enum rp_status status = nranks == 0 || granule == 0 ? RP_INVALID : rp_plan_cycle_find(items, count, &cycle);
 
     if (status != RP_OK)
         return status;
     size_t *next = calloc(cycle.period, sizeof(*next));
-    status = next == NULL ? RP_NO_MEMORY : compile(&cycle, next, nranks, budget, &plan);
+    status = next == NULL ? RP_NO_MEMORY : compile(&cycle, next, nranks, budget, granule, &plan);
     free(next);
     rp_plan_cycle_free(&cycle);
     if (status == RP_OK)

@@ -50,7 +50,7 @@ struct rp_plan_entry {
 struct rp_plan {
     struct rp_plan_entry *entries;
     size_t count;
-    uint64_t *slot_bytes; /* of the whole gathered unit: nranks times its part */
+    uint64_t *slot_bytes; /* that the whole gathered unit (nranks times its part) takes, in whole granules */
     size_t slot_count;
     size_t unit_count;
     size_t keeps;      /* entries that are KEEP */
@@ -61,8 +61,9 @@ struct rp_plan {
 
 /*
  * Finds the cycle at the end of `items` (freshness over the whole array, then rp_cycle_find()), the units, and what to
- * keep within `budget` bytes: furthest next use leaves first (Belady 1966), per size of unit; the slots are shared out
- * over sizes by the bytes that one more slot saves for its own. Deterministic, integers only.
+ * keep within `budget` bytes, memory being had in multiples of `granule` bytes (at least 1): furthest next use leaves
+ * first (Belady 1966), per size of unit; the slots are shared out over sizes by the bytes that one more slot saves for
+ * its own. Deterministic, integers only.
  *
  * A cycle counts if two whole ones are shown, and if it is by freshness over at least RP_PLAN_GENERATIONS generations,
  * each up to its first reduction; or by signatures alone (nothing is fresh: frozen weights) over at least
@@ -72,13 +73,13 @@ struct rp_plan {
  *
  * RP_NOT_FOUND: no cycle yet, or nothing to keep in it yet. RP_UNSUPPORTED: nothing to keep in a cycle that was shown
  * over RP_PLAN_SETTLED periods (RP_PLAN_REPEATS if nothing in it repeats): never worth arming. RP_NO_MEMORY;
- * RP_INVALID: no ranks. The caller frees the plan with rp_plan_free().
+ * RP_INVALID: no ranks, no granule. The caller frees the plan with rp_plan_free().
  */
 #define RP_PLAN_GENERATIONS 3u
 #define RP_PLAN_REPEATS 32u
 #define RP_PLAN_SETTLED 6u
 enum rp_status rp_plan_compile(const struct rp_learned *items, size_t count, uint32_t nranks, uint64_t budget,
-                               struct rp_plan *plan_out);
+                               uint64_t granule, struct rp_plan *plan_out);
 void rp_plan_free(struct rp_plan *plan);
 
 #endif

@@ -23,6 +23,7 @@ struct size_class {
 
 struct keeper {
     uint32_t nranks;
+    uint64_t granule;
     size_t *places; /* of a member, by size, then in order */
     size_t *next;   /* of a member, by its number in its class: the link */
     size_t count;
@@ -73,7 +74,10 @@ static void look_ahead(struct keeper *keeper, struct size_class *class)
 /* Bytes of a slot; 0: more than can be counted. */
 static uint64_t slot_size(const struct keeper *keeper, uint64_t bytes)
 {
-    return bytes > UINT64_MAX / keeper->nranks ? 0 : bytes * keeper->nranks;
+    uint64_t most = UINT64_MAX - (keeper->granule - 1);
+    if (bytes > most / keeper->nranks)
+        return 0;
+    return (bytes * keeper->nranks + keeper->granule - 1) / keeper->granule * keeper->granule;
 }
 
 static uint64_t slots_in(const struct keeper *keeper, const struct size_class *class, uint64_t budget)
@@ -259,9 +263,10 @@ static void keeper_free(struct keeper *keeper)
     free(keeper->classes);
 }
 
-enum rp_status rp_plan_keep(const size_t *next, uint32_t nranks, uint64_t budget, struct rp_plan *plan)
+enum rp_status rp_plan_keep(const size_t *next, uint32_t nranks, uint64_t budget, uint64_t granule,
+                            struct rp_plan *plan)
 {
-    struct keeper keeper = {.nranks = nranks};
+    struct keeper keeper = {.nranks = nranks, .granule = granule};
     enum rp_status status = keeper_make(&keeper, plan, next);
 
     if (status == RP_OK) {

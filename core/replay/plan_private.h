@@ -68,6 +68,7 @@ bool rp_plan_cycle_settled(const struct rp_plan_cycle *cycle);
 void rp_plan_number_units(const size_t *next, struct rp_plan *plan);
 
 /* Actions and slots of the plan's entries. RP_NO_MEMORY. */
-enum rp_status rp_plan_keep(const size_t *next, uint32_t nranks, uint64_t budget, struct rp_plan *plan);
+enum rp_status rp_plan_keep(const size_t *next, uint32_t nranks, uint64_t budget, uint64_t granule,
+                            struct rp_plan *plan);
 
 #endif

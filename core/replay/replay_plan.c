@@ -118,7 +118,7 @@ enum rp_status rp_replay_compile(struct rp_replay *replay, uint64_t from, uint64
     enum rp_status status = read_items(replay, from, to, &items);
     if (status != RP_OK)
         return status;
-    status = rp_plan_compile(items, (size_t)(to - from), replay->agree->nranks, budget, &plan);
+    status = rp_plan_compile(items, (size_t)(to - from), replay->agree->nranks, budget, replay->options.granule, &plan);
     if (status != RP_OK) {
         free(items);
         return status;

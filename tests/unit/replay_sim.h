@@ -401,7 +401,7 @@ static inline void sim_schedule(struct sim *sim)
 
 static inline void sim_run(struct sim *sim)
 {
-    struct rp_replay_options options = {.strict = sim->strict, .timeout_ns = 2000000000u};
+    struct rp_replay_options options = {.strict = sim->strict, .timeout_ns = 2000000000u, .granule = 1};
 
     sim_finish(sim);
     for (uint32_t i = 0; i < sim->nranks; i++)

@@ -425,7 +425,7 @@ static void ranks_compile_the_same_plan(void **state)
     for (uint32_t i = 0; i < RANKS; i++) {
         struct rp_plan plan = {0};
         assert_int_equal(rp_learn_read(job->ranks[i].learn, &job->ranks[i].agree, from, to, read->items), RP_OK);
-        assert_int_equal(rp_plan_compile(read->items, to, RANKS, UINT64_MAX, &plan), RP_OK);
+        assert_int_equal(rp_plan_compile(read->items, to, RANKS, UINT64_MAX, 1, &plan), RP_OK);
         assert_int_equal(plan.count, 42);
         assert_int_equal(plan.unit_count, 7);
         hashes[i] = plan.hash;

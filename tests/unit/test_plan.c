@@ -15,7 +15,7 @@
 
 static enum rp_status compile(const struct lane *lane, uint64_t budget, struct rp_plan *plan_out)
 {
-    return rp_plan_compile(lane->items, lane->count, RANKS, budget, plan_out);
+    return rp_plan_compile(lane->items, lane->count, RANKS, budget, 1, plan_out);
 }
 
 static enum rp_status status_of(const struct lane *lane, uint64_t budget)
@@ -153,7 +153,7 @@ static void never_a_microbatch(void **state)
     steps(lane, &model, 3);
     size_t cycle = lane->count / 3;
     for (size_t end = 0; end < lane->count; end += 19) {
-        enum rp_status status = rp_plan_compile(lane->items, end, RANKS, ALL, &plan);
+        enum rp_status status = rp_plan_compile(lane->items, end, RANKS, ALL, 1, &plan);
         assert_int_equal(status, end <= 2 * cycle + 44 ? RP_NOT_FOUND : RP_OK);
         if (status == RP_OK) {
             assert_int_equal(plan.count, cycle);
@@ -182,7 +182,7 @@ static void shared_block(void **state)
     struct rp_plan plan;
     steps(lane, &model, 2);
     for (size_t end = 0; end <= lane->count; end++)
-        assert_int_equal(rp_plan_compile(lane->items, end, RANKS, ALL, &plan), RP_NOT_FOUND);
+        assert_int_equal(rp_plan_compile(lane->items, end, RANKS, ALL, 1, &plan), RP_NOT_FOUND);
     step(lane, &model);
     expect_plan(lane, ALL, 123, 1 + 24 + 47, 26, &model, step);
     free(lane);
@@ -207,7 +207,7 @@ static void evaluation_every_second_step(void **state)
     two_steps_and_evaluation(lane, &model);
     two_steps_and_evaluation(lane, &model);
     for (size_t end = 0; end <= lane->count; end++)
-        assert_int_equal(rp_plan_compile(lane->items, end, RANKS, ALL, &plan), RP_NOT_FOUND);
+        assert_int_equal(rp_plan_compile(lane->items, end, RANKS, ALL, 1, &plan), RP_NOT_FOUND);
     step(lane, &model);
     /* [step, evaluation, step without anything fresh] */
     struct rp_plan found = {0};
@@ -324,7 +324,7 @@ static void all_frozen(void **state)
     struct rp_plan plan;
     for (size_t i = 0; i < RP_PLAN_REPEATS; i++) {
         forward(lane, &model);
-        assert_int_equal(rp_plan_compile(lane->items, lane->count, RANKS, ALL, &plan), RP_NOT_FOUND);
+        assert_int_equal(rp_plan_compile(lane->items, lane->count, RANKS, ALL, 1, &plan), RP_NOT_FOUND);
     }
     forward(lane, &model);
     expect_plan(lane, ALL, 5, 5, 5, &model, forward);
@@ -342,7 +342,7 @@ static void layers_without_change_are_no_cycle(void **state)
     struct rp_plan plan;
     step(lane, &model);
     for (size_t end = 0; end <= lane->count; end++)
-        assert_int_equal(rp_plan_compile(lane->items, end, RANKS, ALL, &plan), RP_NOT_FOUND);
+        assert_int_equal(rp_plan_compile(lane->items, end, RANKS, ALL, 1, &plan), RP_NOT_FOUND);
     free(lane);
 }
 
@@ -355,7 +355,7 @@ static void activations_pass(void **state)
     steps(lane, &model, 2);
     /* "layer, activation, reduction" of the backward pass repeats, and begins a generation each time: no cycle */
     for (size_t end = 0; end <= lane->count; end++)
-        assert_int_equal(rp_plan_compile(lane->items, end, RANKS, ALL, &plan), RP_NOT_FOUND);
+        assert_int_equal(rp_plan_compile(lane->items, end, RANKS, ALL, 1, &plan), RP_NOT_FOUND);
     step(lane, &model);
     assert_int_equal(compile(lane, ALL, &plan), RP_OK);
     for (size_t i = 0; i < plan.count; i++) {
@@ -440,7 +440,7 @@ static void nothing_at_all(void **state)
     for (int i = 0; i < 50; i++)
         add_reduce(lane, 1 << 20);
     assert_int_equal(status_of(lane, ALL), RP_NOT_FOUND);
-    assert_int_equal(rp_plan_compile(lane->items, lane->count, 0, ALL, &plan), RP_INVALID);
+    assert_int_equal(rp_plan_compile(lane->items, lane->count, 0, ALL, 1, &plan), RP_INVALID);
     free(lane);
 }
 
@@ -539,7 +539,7 @@ static void recorded_run(void **state)
         };
     }
     for (size_t end = 0; end <= count; end++) {
-        enum rp_status status = rp_plan_compile(lane->items, end, RANKS, ALL, &plan);
+        enum rp_status status = rp_plan_compile(lane->items, end, RANKS, ALL, 1, &plan);
         assert_int_equal(status, end <= 68 ? RP_NOT_FOUND : RP_OK); /* 68: the third step's first reduction */
         if (status != RP_OK)
             continue;

@@ -133,7 +133,7 @@ static void check_copy(const struct rp_plan *plan, const struct lane *lane, uint
     struct rp_plan again = {0};
     assert_non_null(copy);
     memcpy(copy, lane->items, lane->count * sizeof(*copy));
-    assert_int_equal(rp_plan_compile(copy, lane->count, RANKS, budget, &again), RP_OK);
+    assert_int_equal(rp_plan_compile(copy, lane->count, RANKS, budget, 1, &again), RP_OK);
     assert_true(again.hash == plan->hash);
     rp_plan_free(&again);
     free(copy);
@@ -178,14 +178,14 @@ static void always_consistent(void **state)
         lane->count = 0;
         for (size_t cycle = 0; cycle < CYCLES; cycle++)
             add_word(lane, &word);
-        if (rp_plan_compile(lane->items, lane->count, RANKS, budget, &plan) != RP_OK)
+        if (rp_plan_compile(lane->items, lane->count, RANKS, budget, 1, &plan) != RP_OK)
             continue;
         plans++;
         check_slots(&plan);
         check_stores(&plan);
         check_budget(&plan, budget);
         check_copy(&plan, lane, budget);
-        assert_int_equal(rp_plan_compile(lane->items, lane->count, RANKS, UINT64_MAX, &most), RP_OK);
+        assert_int_equal(rp_plan_compile(lane->items, lane->count, RANKS, UINT64_MAX, 1, &most), RP_OK);
         check_slots(&most);
         assert_int_equal(most.keeps, find_links(lane, &most).count); /* room for all: all are kept */
         assert_true(most.saved >= plan.saved);
@@ -248,7 +248,7 @@ static void keeps_the_most(void **state)
         lane->count = 0;
         for (size_t cycle = 0; cycle < CYCLES; cycle++)
             add_word(lane, &word);
-        if (rp_plan_compile(lane->items, lane->count, RANKS, (uint64_t)slots * RANKS << 20, &plan) != RP_OK)
+        if (rp_plan_compile(lane->items, lane->count, RANKS, (uint64_t)slots * RANKS << 20, 1, &plan) != RP_OK)
             continue;
         struct links links = find_links(lane, &plan);
         size_t most = most_links(&links, slots);
