@@ -97,6 +97,7 @@ enum chaos_feature {
     X(PEER_RECV, "peer-recv")           \
     X(PEER_SEND, "peer-send")           \
     X(REALLOC, "realloc")               \
+    X(BALLOON, "balloon")               \
     X(SYNC, "sync")                     \
     X(LAG, "lag")                       \
     X(REMAKE, "remake")                 \
@@ -185,10 +186,11 @@ struct chaos_program {
     struct chaos_action *actions;
     size_t count, room;
     uint64_t features;
-    char faults[1024]; /* FAKE_FAULT, or "" */
-    double memory_mb;  /* FAKE_MEMORY_MB, or 0 */
-    bool preconnect;   /* FAKE_PRECONNECT */
-    int watchdog_ms;   /* a rank that gets nowhere for so long aborts its communicators; 0: none */
+    char faults[1024];    /* FAKE_FAULT, or "" */
+    size_t balloon_bytes; /* what BALLOON takes of the device, or gives back if it has it */
+    double memory_mb;     /* FAKE_MEMORY_MB, or 0 */
+    bool preconnect;      /* FAKE_PRECONNECT */
+    int watchdog_ms;      /* a rank that gets nowhere for so long aborts its communicators; 0: none */
     int fault_malloc, fault_driver, fault_error, fault_lag, fault_scribble, fault_kill; /* how many are planned */
 };
 

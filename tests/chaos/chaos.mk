@@ -20,4 +20,4 @@ $(BUILD)/chaos_run: $(call object,$(CHAOS_PLAN) $(CHAOS_RUN))
 
 .PHONY: chaos
 chaos: all $(CHAOS) $(FAKE)
-	@LD_LIBRARY_PATH=$(BUILD)/fake $(BUILD)/chaos_run --programs $(N) --seed $(SEED) --mode $(MODE)
+	@$(BUILD)/chaos_run --programs $(N) --seed $(SEED) --mode $(MODE)

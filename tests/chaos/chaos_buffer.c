@@ -118,6 +118,17 @@ void chaos_buffer_renew(struct chaos_rank *me, const struct chaos_action *action
     }
 }
 
+/* Takes what is left of the device, or gives it back. */
+void chaos_balloon(struct chaos_rank *me)
+{
+    if (!me->balloon.base) {
+        chaos_buffer_make(me, &me->balloon, me->program->balloon_bytes);
+        return;
+    }
+    chaos_buffer_flush(me, &me->balloon, true);
+    chaos_buffer_end(me, &me->balloon);
+}
+
 /* All of them --------------------------------------------------------------------------------------------------------
  */
 
@@ -171,4 +182,5 @@ void chaos_buffers_end(struct chaos_rank *me)
 {
     each(me, end_one);
     chaos_buffer_end(me, &me->spare);
+    chaos_buffer_end(me, &me->balloon);
 }

@@ -48,7 +48,7 @@ static size_t arena_need(const struct chaos_program *program)
         }
         most = bytes > most ? bytes : most;
     }
-    size_t buffers = 2 * CHAOS_UNITS_MAX + CHAOS_COMMS_MAX * (CHAOS_SLOTS_MAX + CHAOS_SCRATCHES);
+    size_t buffers = 2 * CHAOS_UNITS_MAX + CHAOS_COMMS_MAX * (CHAOS_SLOTS_MAX + CHAOS_SCRATCHES) + 2;
     return most + buffers * 2 * CHAOS_GUARD;
 }
 

@@ -5,8 +5,8 @@
  *   malloc    an allocation of the program, which then frees what it can and tries again
  *   cualloc   an allocation of whoever else is in the process
  *   scribble  in a gather of the first collectives: later ones need not reach NCCL under a tool, so their numbers shift
- *   kill      the others must end by their watchdog
- * And memory that is just enough for the program alone.
+ *   kill      the others must end by their watchdog * And a device that has no more than what the program takes at
+ * most, and a margin that it leaves to others for good.
  */
 #include "tests/chaos/chaos_maker.h"
 
@@ -15,7 +15,8 @@
 #include <string.h>
 
 #define SCRIBBLE_MOST 6 /* collectives: fewer than any order needs to be known */
-#define MARGIN 65536    /* bytes of the device beside what the program needs */
+#define MARGIN ((size_t)1 << 20)
+#define GRANULE ((size_t)2 << 20) /* what devices give memory in */
 #define WATCHDOG_MS 1500
 
 static void fault_add(struct chaos_program *program, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -62,11 +63,15 @@ static void allocations_plan(struct chaos_maker *maker)
         fault_add(program, "cualloc:rank=%d,n=%d", random_rank(maker), chaos_between(&maker->random, 1, 25));
         program->fault_driver++;
     }
-    if (chaos_draw(maker, 12)) {
-        double bytes = (double)chaos_program_memory(program) + MARGIN + chaos_below(&maker->random, 4 * MARGIN);
-        program->memory_mb = bytes / (1 << 20) < 1 ? 1 : bytes / (1 << 20);
-        chaos_feature(program, CHAOS_HAS_PRESSURE);
-    }
+}
+
+static void pressure_plan(struct chaos_maker *maker)
+{
+    struct chaos_program *program = maker->program;
+    size_t granules = (size_t)chaos_below(&maker->random, program->unit_count + 2);
+    program->balloon_bytes = granules * GRANULE + 1 + (size_t)chaos_below(&maker->random, (int)MARGIN);
+    program->memory_mb = (double)(chaos_program_memory(program) + program->balloon_bytes + MARGIN) / (1 << 20);
+    chaos_feature(program, CHAOS_HAS_PRESSURE);
 }
 
 /* Where numbers are alike on all ranks, and not where a call belongs to a capture or is answered later. */
@@ -136,6 +141,8 @@ void chaos_faults_make(struct chaos_maker *maker)
     if (chaos_draw(maker, 8))
         lag_plan(maker, most);
     allocations_plan(maker);
+    if (maker->pressure)
+        pressure_plan(maker);
     int which = chaos_below(&maker->random, 100);
     if (which < 8 && error_possible(program))
         error_plan(maker, most);

@@ -11,6 +11,8 @@
 
 const char *const chaos_mode_names[CHAOS_MODES] = {"plain", "off", "record", "replay"};
 
+#define GRANULE ((uint64_t)2 << 20) /* what devices give memory in */
+
 /* How one rank differs from the others. */
 enum odd { ODD_NONE, ODD_PLAIN, ODD_OFF, ODD_RECORD, ODD_TIMEOUT, ODD_BUDGET, ODD_COUNT };
 
@@ -26,10 +28,10 @@ static struct guise draw(const struct chaos_program *program)
     struct chaos_random random = {chaos_mix(program->seed ^ 0x67756973u)};
     struct guise guise = {.odd_rank = chaos_below(&random, program->ranks)};
     if (chaos_chance(&random, 14))
-        guise.odd = (enum odd)chaos_between(&random, ODD_PLAIN, ODD_COUNT - 1);
-    size_t units = program->slot_bytes * (size_t)program->unit_count;
-    if (chaos_chance(&random, 40))
-        guise.budget = 1 + chaos_next(&random) % (2 * units);
+        guise.odd = (enum odd)chaos_between(
+            &random, ODD_PLAIN, ODD_COUNT - 1); /* Without a budget nothing is kept where memory is just enough. */
+    if (chaos_chance(&random, program->memory_mb > 0 ? 85 : 40))
+        guise.budget = 1 + chaos_next(&random) % (GRANULE * (uint64_t)(program->unit_count + 1));
     guise.blocking = chaos_chance(&random, 2);
     return guise;
 }
@@ -74,7 +76,7 @@ static void wear_library(const struct chaos_settings *settings, const struct cha
     static const enum chaos_mode modes[ODD_COUNT] = {[ODD_OFF] = CHAOS_MODE_OFF, [ODD_RECORD] = CHAOS_MODE_RECORD};
     char trace[4096];
     enum chaos_mode mode = modes[odd] ? modes[odd] : settings->mode;
-    setenv("LD_PRELOAD", settings->library, 1);
+    setenv("LD_PRELOAD", settings->preload, 1);
     setenv("REPRISE_MODE", chaos_mode_names[mode], 1);
     setenv("REPRISE_LOG", "info", 1);
     setenv("REPRISE_TIMEOUT", odd == ODD_TIMEOUT ? "37ms" : settings->timeout, 1);
@@ -104,6 +106,7 @@ void chaos_guise_wear(const struct chaos_settings *settings, const struct chaos_
     forget(others);
     wear_place(program, rank);
     wear_faults(settings, program);
+    setenv("LD_LIBRARY_PATH", settings->runtime, 1);
     if (settings->mode == CHAOS_MODE_PLAIN || odd == ODD_PLAIN)
         return;
     wear_library(settings, program, &guise, odd);

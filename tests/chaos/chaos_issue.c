@@ -120,6 +120,9 @@ void chaos_issue(struct chaos_rank *me, const struct chaos_action *actions, int 
     case CHAOS_REALLOC:
         chaos_buffer_renew(me, first);
         break;
+    case CHAOS_BALLOON:
+        chaos_balloon(me);
+        break;
     case CHAOS_SYNC:
         CHAOS_CUDA(me, cudaDeviceSynchronize());
         break;

@@ -50,6 +50,7 @@ struct chaos_maker {
     int returning;  /* contents come back after so many steps; 0: never */
     int microbatches;
     int log_every, eval_every;
+    bool pressure; /* BALLOON now and then: all that the device has left */
     bool sparse, swap, optimizer_in_backward, rewrite, alternate, edits, lags, reallocs, host_waits;
     int reorder_step, skip_step, remake_step, destroy_step, hold_step; /* -1: never */
     int remade; /* communicator of remake_step and destroy_step */

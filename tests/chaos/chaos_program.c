@@ -239,6 +239,7 @@ static void habits_draw(struct chaos_maker *maker)
                                  : 0;
     maker->late_percent = chaos_draw(maker, 50) ? 30 : 0;
     maker->poison_percent = chaos_draw(maker, 60) ? 60 : 0;
+    maker->pressure = chaos_draw(maker, 12);
     maker->alternate = chaos_draw(maker, 8);
     if (maker->alternate)
         chaos_feature(program, CHAOS_HAS_ALTERNATE);

@@ -60,7 +60,7 @@ struct chaos_rank {
     struct chaos_buffer shards[CHAOS_UNITS_MAX], staged[CHAOS_UNITS_MAX];
     struct chaos_buffer slots[CHAOS_COMMS_MAX][CHAOS_SLOTS_MAX];
     struct chaos_buffer scratch[CHAOS_COMMS_MAX][CHAOS_SCRATCHES];
-    struct chaos_buffer spare;
+    struct chaos_buffer spare, balloon;
     cudaEvent_t peer_done;
     struct chaos_thread threads[CHAOS_THREADS];
     atomic_bool expired; /* set by the watchdog before it aborts; from then on the others only park */
@@ -84,6 +84,7 @@ void chaos_buffer_used(struct chaos_rank *me, struct chaos_buffer *buffer, cudaS
 /* Enqueues the copies of what was delivered and not looked at yet, and of the guards if asked. */
 void chaos_buffer_flush(struct chaos_rank *me, struct chaos_buffer *buffer, bool guards);
 void chaos_buffer_renew(struct chaos_rank *me, const struct chaos_action *action);
+void chaos_balloon(struct chaos_rank *me);
 char *chaos_buffer_data(const struct chaos_buffer *buffer);
 void chaos_buffers_make(struct chaos_rank *me);
 void chaos_buffers_flush(struct chaos_rank *me, bool guards);

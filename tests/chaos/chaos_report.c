@@ -42,17 +42,31 @@ void chaos_report_output(struct chaos_report *report, FILE *output)
     report->served += report->hits > before;
 }
 
+static const char *const names[] = {
+#define X(name, text) text,
+    CHAOS_FEATURES(X)
+#undef X
+};
+
 static void coverage_print(const struct chaos_report *report)
 {
-    static const char *const names[] = {
-#define X(name, text) text,
-        CHAOS_FEATURES(X)
-#undef X
-    };
     fputs("chaos: programs with", stdout);
     for (int i = 0; i < CHAOS_FEATURE_COUNT; i++)
         printf("%s %s %" PRIu64, i ? "," : "", names[i], report->covered[i]);
     putchar('\n');
+}
+
+bool chaos_report_covers(const struct chaos_report *report, bool hits)
+{
+    bool all = !hits || report->hits > 0;
+    if (!all)
+        puts("chaos: error: nothing was served from memory");
+    for (int i = 0; i < CHAOS_FEATURE_COUNT; i++)
+        if (report->covered[i] == 0) {
+            printf("chaos: error: no program with %s\n", names[i]);
+            all = false;
+        }
+    return all;
 }
 
 void chaos_report_print(const struct chaos_report *report)

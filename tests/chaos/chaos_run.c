@@ -283,6 +283,7 @@ static const char usage[] =
     "  --bound SECONDS   a program that takes longer hangs (60)\n"
     "  --untold          flips bits that the programs do not know of: all must be reported as wrong\n"
     "  --stopped         stops a rank of every program: all must be reported as hangs\n"
+    "  --covering        some program must have each feature, and something must be served in mode replay\n"
     "  --verbose         prints what every program prints\n";
 
 static _Noreturn void misuse(const char *what)
@@ -309,34 +310,30 @@ static enum chaos_mode mode_of(const char *text)
     misuse(text);
 }
 
-/* chaos and libreprise.so are where this program is. */
+/* chaos, fake/ and libreprise.so are where this program is. */
 static void neighbours(struct chaos_settings *settings)
 {
-    static char program[PATH_MAX], library[PATH_MAX];
+    static char program[PATH_MAX], library[PATH_MAX], runtime[PATH_MAX];
     ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
     char *slash = length > 0 ? strrchr(program, '/') : NULL;
     if (!slash)
         give_up("/proc/self/exe");
     snprintf(library, sizeof library, "%.*s/libreprise.so", (int)(slash - program), program);
+    snprintf(runtime, sizeof runtime, "%.*s/fake", (int)(slash - program), program);
     snprintf(slash, sizeof program - (size_t)(slash - program), "/chaos");
     settings->program = program;
+    settings->runtime = runtime;
     settings->library = library;
 }
 
 static void options_read(struct chaos_settings *settings, int argc, char **argv)
 {
-    enum { PROGRAMS = 1, SEED, MODE, TIMEOUT, LIBRARY, JOBS, BOUND, UNTOLD, STOPPED, VERBOSE };
-    static const struct option options[] = {{"programs", 1, NULL, PROGRAMS},
-                                            {"seed", 1, NULL, SEED},
-                                            {"mode", 1, NULL, MODE},
-                                            {"timeout", 1, NULL, TIMEOUT},
-                                            {"library", 1, NULL, LIBRARY},
-                                            {"jobs", 1, NULL, JOBS},
-                                            {"bound", 1, NULL, BOUND},
-                                            {"untold", 0, NULL, UNTOLD},
-                                            {"stopped", 0, NULL, STOPPED},
-                                            {"verbose", 0, NULL, VERBOSE},
-                                            {NULL, 0, NULL, 0}};
+    enum { PROGRAMS = 1, SEED, MODE, TIMEOUT, LIBRARY, JOBS, BOUND, UNTOLD, STOPPED, COVERING, VERBOSE };
+    static const struct option options[] = {
+        {"programs", 1, NULL, PROGRAMS}, {"seed", 1, NULL, SEED},       {"mode", 1, NULL, MODE},
+        {"timeout", 1, NULL, TIMEOUT},   {"library", 1, NULL, LIBRARY}, {"jobs", 1, NULL, JOBS},
+        {"bound", 1, NULL, BOUND},       {"untold", 0, NULL, UNTOLD},   {"stopped", 0, NULL, STOPPED},
+        {"covering", 0, NULL, COVERING}, {"verbose", 0, NULL, VERBOSE}, {NULL, 0, NULL, 0}};
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         switch (option) {
         case PROGRAMS:
@@ -365,6 +362,9 @@ static void options_read(struct chaos_settings *settings, int argc, char **argv)
             break;
         case STOPPED:
             settings->stopped = true;
+            break;
+        case COVERING:
+            settings->covering = true;
             break;
         case VERBOSE:
             settings->verbose = true;
@@ -402,10 +402,9 @@ int main(int argc, char **argv)
     neighbours(&settings);
     options_read(&settings, argc, argv);
     scratch_make(&settings, folder, link);
-    struct chaos_settings worn = settings;
-    worn.library = link;
+    settings.preload = link;
     int64_t begin = now_ms();
-    run_all(&worn);
+    run_all(&settings);
     nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
     chaos_report_print(&report);
     printf("chaos: mode %s, seeds %" PRIu64 " to %" PRIu64 ", %.1f s\n", chaos_mode_names[settings.mode],
@@ -413,5 +412,7 @@ int main(int argc, char **argv)
     uint64_t bad = 0;
     for (int i = CHAOS_IS_RIGHT + 1; i < CHAOS_OUTCOME_COUNT; i++)
         bad += report.outcomes[i];
+    if (settings.covering && !chaos_report_covers(&report, settings.mode == CHAOS_MODE_REPLAY))
+        return 1;
     return bad > 0;
 }

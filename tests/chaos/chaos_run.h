@@ -20,11 +20,14 @@ struct chaos_settings {
     int bound_s; /* a program that takes longer hangs */
     enum chaos_mode mode;
     const char *timeout; /* REPRISE_TIMEOUT */
-    const char *library;
+    const char *library; /* as named */
+    const char *preload; /* a path of it without spaces */
     const char *program; /* path of the ranks' program */
+    const char *runtime; /* folder of the stand-in */
     const char *scratch; /* directory for traces, or NULL */
     bool untold;         /* a bit of a gather is flipped, and the program does not know */
     bool stopped;        /* a rank is stopped and never goes on */
+    bool covering;       /* to leave out a feature, or every hit, is a failure */
     bool verbose;        /* everything that programs print */
 };
 
@@ -63,5 +66,7 @@ void chaos_report_program(struct chaos_report *report, const struct chaos_progra
 /* What a program printed. */
 void chaos_report_output(struct chaos_report *report, FILE *output);
 void chaos_report_print(const struct chaos_report *report);
+/* False, with one line, if no program had some feature, or (`hits`) nothing was served. */
+bool chaos_report_covers(const struct chaos_report *report, bool hits);
 
 #endif

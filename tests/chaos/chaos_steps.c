@@ -330,6 +330,8 @@ static void microbatches_emit(struct chaos_maker *maker, const struct chaos_shap
 
 static void step_emit(struct chaos_maker *maker)
 {
+    if (maker->pressure && chaos_draw(maker, 30))
+        chaos_emit(maker, CHAOS_BALLOON);
     if (maker->step == maker->reorder_step) {
         chaos_shape_draw(maker, &maker->shapes[0]);
         chaos_feature(maker->program, CHAOS_HAS_REORDER);
