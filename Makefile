@@ -55,6 +55,7 @@ help:
 	@echo 'unit            only the unit tests'
 	@echo 'preload-tests   only the tests of the library and the command line'
 	@echo 'demo            record a small sharded training run, without a GPU, and look at it'
+	@echo 'chaos           N random programs (1000) behind the library, from SEED on, in MODE'
 	@echo 'bench           measure on this machine'
 	@echo 'lint            formatting, static analysis, layers, exports, documents'
 	@echo 'asan, tsan      the tests under the address and undefined-behaviour, or the thread sanitizer'
@@ -134,7 +135,7 @@ $(TESTS) $(TSAN):
 include $(wildcard tests/*/*.mk)
 
 # Under a sanitizer the library needs the sanitizer's runtime first, so it is no guest in programs of others.
-PRELOAD_TESTS := $(filter-out $(if $(SANITIZE),tests/preload/robust.bats),$(wildcard tests/preload/*.bats))
+PRELOAD_TESTS := $(filter-out $(if $(SANITIZE),tests/preload/robust.bats),$(wildcard tests/preload/*.bats tests/chaos/*.bats))
 
 programs: all $(TESTS) $(FAKE) $(PROGRAMS)
 
