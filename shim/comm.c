@@ -182,7 +182,8 @@ struct rp_comm *rp_comm_find(ncclComm_t handle)
 uint64_t rp_comm_key_init(const ncclUniqueId *ids, int id_count, int nranks)
 {
     uint64_t key = XXH3_64bits_withSeed("init", 4, (uint64_t)nranks);
-    for (int i = 0; ids != NULL && i < id_count; i++)
+    bool usable = ids != NULL && id_count <= nranks;
+    for (int i = 0; usable && i < id_count; i++)
         key = XXH3_64bits_withSeed(&ids[i], sizeof ids[i], key);
     return key;
 }
@@ -216,7 +217,8 @@ static int compare_int(const void *a, const void *b)
 uint64_t rp_comm_key_shrink(struct rp_comm *parent, const int *excluded, int excluded_count)
 {
     uint32_t ordinal = parent != NULL ? atomic_fetch_add(&parent->shrinks, 1) : 0;
-    int count = excluded != NULL && excluded_count > 0 ? excluded_count : 0;
+    bool usable = excluded != NULL && excluded_count > 0 && excluded_count < rp_comm_size(parent);
+    int count = usable ? excluded_count : 0;
     int *sorted = malloc(sizeof *sorted * (size_t)(count + 1));
     if (sorted == NULL)
         return child_key(parent, "shrink", ordinal, excluded, count);
@@ -240,18 +242,23 @@ void rp_comm_unborn(struct rp_comm_birth *birth)
     birth->gather = NULL;
 }
 
+/* A configuration says by its first member how large it is: as the caller's version has it (nccl.h). */
+static bool states_blocking(const ncclConfig_t *config)
+{
+    return config != NULL && config->size >= offsetof(ncclConfig_t, blocking) + sizeof config->blocking;
+}
+
 void rp_comm_birth_blocking(struct rp_comm_birth *birth, const ncclConfig_t *config)
 {
-    size_t needed = offsetof(ncclConfig_t, blocking) + sizeof config->blocking;
-    birth->nonblocking = config != NULL && config->size >= needed && config->blocking == 0;
+    birth->nonblocking = states_blocking(config) && config->blocking == 0;
 }
 
 void rp_comm_birth_child_blocking(struct rp_comm_birth *birth, const struct rp_comm *parent, const ncclConfig_t *config)
 {
+    if (parent == NULL)
+        return;
     rp_comm_birth_blocking(birth, config);
-    bool own =
-        config != NULL && config->size >= sizeof(size_t) + sizeof(int) && config->blocking != NCCL_CONFIG_UNDEF_INT;
-    if (!own && parent != NULL)
+    if (!states_blocking(config) || config->blocking == NCCL_CONFIG_UNDEF_INT)
         birth->nonblocking = parent->nonblocking;
 }
 

@@ -66,7 +66,10 @@ void rp_comm_unborn(struct rp_comm_birth *birth);
 /* The number of ranks of a communicator; 0: not known. */
 int rp_comm_size(const struct rp_comm *comm);
 
-/* The keys of creations. The arguments are looked at as NCCL does: not NULL. */
+/*
+ * The keys of creations. They are made before the real call has found the arguments good: NULL and numbers that no
+ * communicator has are seen, and what a pointer beside them points to is not read.
+ */
 uint64_t rp_comm_key_init(const ncclUniqueId *ids, int id_count, int nranks);
 
 /* Of ncclCommInitAll(), which has no id: all ranks are in this process. Another one each time. */

@@ -18,12 +18,15 @@ with() {
     env LD_PRELOAD="$PWD/libreprise.so" REPRISE_MODE="$mode" "$@"
 }
 
-# The same output, on both channels, and success, alone and in every mode.
+# The same output, on both channels, and success, alone and in every mode. Of replay errors alone are heard: it says why
+# communicators of one process are not replayed.
 same_in_every_mode() {
-    local mode
+    local mode variables
     "$@" > plain.out 2> plain.err
-    for mode in off record; do
-        with $mode "$@" > $mode.out 2> $mode.err
+    for mode in off record replay; do
+        variables=()
+        [ $mode != replay ] || variables=(REPRISE_TRACE="$PWD/trace.replay" REPRISE_LOG=error)
+        with $mode "${variables[@]}" "$@" > $mode.out 2> $mode.err
         diff plain.out $mode.out
         diff plain.err $mode.err
     done
