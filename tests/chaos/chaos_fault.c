@@ -14,8 +14,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SCRIBBLE_MOST 6 /* collectives: fewer than any order needs to be known */
-#define MARGIN ((size_t)1 << 20)
+#define SCRIBBLE_MOST 6           /* collectives: fewer than any order needs to be known */
+#define MARGIN ((size_t)1 << 20)  /* for each communicator, and one that is still being given back */
 #define GRANULE ((size_t)2 << 20) /* what devices give memory in */
 #define WATCHDOG_MS 1500
 
@@ -70,7 +70,8 @@ static void pressure_plan(struct chaos_maker *maker)
     struct chaos_program *program = maker->program;
     size_t granules = (size_t)chaos_below(&maker->random, program->unit_count + 2);
     program->balloon_bytes = granules * GRANULE + 1 + (size_t)chaos_below(&maker->random, (int)MARGIN);
-    program->memory_mb = (double)(chaos_program_memory(program) + program->balloon_bytes + MARGIN) / (1 << 20);
+    size_t margin = MARGIN * (size_t)(program->comm_count + 1);
+    program->memory_mb = (double)(chaos_program_memory(program) + program->balloon_bytes + margin) / (1 << 20);
     chaos_feature(program, CHAOS_HAS_PRESSURE);
 }
 
