@@ -55,6 +55,7 @@ help:
 	@echo 'unit            only the unit tests'
 	@echo 'preload-tests   only the tests of the library and the command line'
 	@echo 'demo            record a small sharded training run, without a GPU, and look at it'
+	@echo 'explore         every interleaving of ranks through the agreement'
 	@echo 'chaos           N random programs (1000) behind the library, from SEED on, in MODE'
 	@echo 'bench           measure on this machine'
 	@echo 'lint            formatting, static analysis, layers, exports, documents'
