@@ -24,7 +24,7 @@
 #define CHAOS_STREAMS_MAX 4
 #define CHAOS_SLOTS_MAX 7
 #define CHAOS_SCRATCHES 4
-#define CHAOS_STEPS_MAX 14
+#define CHAOS_STEPS_MAX 24
 #define CHAOS_BRACKET_MAX 3 /* actions of one group or one captured graph */
 
 /* X(enumerator, name): what a program does, for the coverage that the runner prints. */

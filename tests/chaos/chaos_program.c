@@ -228,7 +228,9 @@ static void changes_draw(struct chaos_maker *maker)
 static void habits_draw(struct chaos_maker *maker)
 {
     struct chaos_program *program = maker->program;
-    program->steps = chaos_between(&maker->random, 6, CHAOS_STEPS_MAX - 2);
+    /* An order needs four or five steps to be known, and one more until it is used. */
+    program->steps =
+        chaos_draw(maker, 50) ? chaos_between(&maker->random, 6, 11) : chaos_between(&maker->random, 12, 22);
     program->check_every = chaos_draw(maker, 70) ? 1 : chaos_between(&maker->random, 2, 4);
     program->ending = (enum chaos_ending)chaos_below(&maker->random, CHAOS_ENDINGS);
     program->slots = chaos_between(&maker->random, CHAOS_BRACKET_MAX, CHAOS_SLOTS_MAX);
