@@ -19,8 +19,9 @@ enum odd { ODD_NONE, ODD_PLAIN, ODD_OFF, ODD_RECORD, ODD_TIMEOUT, ODD_BUDGET, OD
 struct guise {
     int odd_rank;
     enum odd odd;
-    uint64_t budget; /* bytes; 0: auto */
-    bool blocking;   /* CUDA_LAUNCH_BLOCKING=1 on all ranks */
+    uint64_t budget;    /* bytes; 0: auto */
+    bool blocking;      /* CUDA_LAUNCH_BLOCKING=1 on all ranks */
+    unsigned jitter_us; /* FAKE_JITTER_US */
 };
 
 static struct guise draw(const struct chaos_program *program)
@@ -33,6 +34,8 @@ static struct guise draw(const struct chaos_program *program)
     if (chaos_chance(&random, program->memory_mb > 0 ? 85 : 40))
         guise.budget = 1 + chaos_next(&random) % (GRANULE * (uint64_t)(program->unit_count + 1));
     guise.blocking = chaos_chance(&random, 2);
+    if (chaos_chance(&random, 30))
+        guise.jitter_us = (unsigned)chaos_between(&random, 20, 400);
     return guise;
 }
 
@@ -104,6 +107,7 @@ void chaos_guise_wear(const struct chaos_settings *settings, const struct chaos_
     struct guise guise = draw(program);
     enum odd odd = rank == guise.odd_rank ? guise.odd : ODD_NONE;
     forget(others);
+    set_number("FAKE_JITTER_US", "%" PRIu64, guise.jitter_us);
     wear_place(program, rank);
     wear_faults(settings, program);
     setenv("LD_LIBRARY_PATH", settings->runtime, 1);

@@ -32,6 +32,7 @@ struct fake_config {
     double hbm_gbps;       /* FAKE_HBM_GBPS */
     double host_gbps;      /* FAKE_HOST_GBPS: between host and device */
     bool realtime;         /* FAKE_REALTIME */
+    unsigned jitter_us;    /* FAKE_JITTER_US */
     bool preconnect;       /* FAKE_PRECONNECT: see nccl_group.c */
 };
 const struct fake_config *fake_config(void);

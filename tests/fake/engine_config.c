@@ -137,6 +137,7 @@ static void config_read(void)
     config.hbm_gbps = variable("FAKE_HBM_GBPS", 1e-6, 4800);
     config.host_gbps = variable("FAKE_HOST_GBPS", 1e-6, 50);
     config.realtime = variable("FAKE_REALTIME", 0, 0) > 0;
+    config.jitter_us = (unsigned)variable("FAKE_JITTER_US", 0, 0);
     config.preconnect = variable("FAKE_PRECONNECT", 0, 0) > 0;
     faults_read();
 }
