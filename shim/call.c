@@ -201,6 +201,7 @@ void rp_call_report(struct rp_call *call, ncclResult_t result)
     struct rp_op *op = &call->op;
     if (!rp_nccl_accepted(result))
         op->flags |= RP_OP_FAILED;
+    call->background = result == ncclInProgress;
     if (capturing(call))
         op->flags |= RP_OP_CAPTURED;
     else if (call->comm != NULL)
@@ -229,7 +230,7 @@ static ncclResult_t run_now(struct rp_call *call)
             served = rp_gather_decide(call->gather, call);
         }
     }
-    if (call->gather != NULL && call->step.serve == RP_SERVE_REFUSE)
+    if (rp_call_refused(call))
         result = ncclInvalidUsage;
     else if (!served)
         result = issue(call);
@@ -240,16 +241,52 @@ static ncclResult_t run_now(struct rp_call *call)
 
 /* ---------------------------------------------------------------- in a group */
 
+/* Memory has no more addresses. */
+#define BYTES_MOST (UINT64_C(1) << 48)
+
+static bool has_root(enum rp_op_kind kind)
+{
+    return kind != RP_OP_ALL_GATHER && kind != RP_OP_REDUCE_SCATTER && kind != RP_OP_ALL_REDUCE &&
+           kind != RP_OP_ALL_TO_ALL;
+}
+
+static bool root_good(const struct rp_call *call)
+{
+    int root = call->arguments.root;
+    return !has_root(call->arguments.kind) || (root >= 0 && root < rp_comm_size(call->comm));
+}
+
+static bool buffers_good(const struct rp_call_arguments *a)
+{
+    return (a->send != NULL || a->kind == RP_OP_RECV) && (a->receive != NULL || a->kind == RP_OP_SEND);
+}
+
+/*
+ * False: NCCL may refuse the call, and tells so at once; or it uses a reduction of the user's own, which may be
+ * destroyed as soon as the call has been made.
+ */
+static bool may_wait(const struct rp_call *call)
+{
+    const struct rp_op *op = &call->op;
+    return call->comm != NULL && rp_comm_healthy(call->comm) && op->dtype < RP_DTYPE_UNKNOWN &&
+           op->redop != RP_REDOP_USER && call->arguments.redop < (int)ncclNumOps && root_good(call) &&
+           buffers_good(&call->arguments) && op->count < BYTES_MOST && call->content_bytes < BYTES_MOST;
+}
+
 /*
  * A gather that may be served waits for the group's end, and with it all calls behind it, so that their order stays the
- * application's.
+ * application's. One that must not wait is made at once, behind all that have waited.
  */
 static bool hold(struct rp_call *call)
 {
-    bool may_serve = call->gather != NULL && call->op.kind == RP_OP_ALL_GATHER;
+    bool may_serve = call->gather != NULL && call->op.kind == RP_OP_ALL_GATHER && rp_group_may_hold();
     leave(call); /* entered again at the group's end */
     if (!may_serve && !rp_group_holds())
         return false;
+    if (!may_wait(call)) {
+        rp_group_release();
+        return false;
+    }
     call->held = true;
     if (rp_group_add_call(call))
         return true;
@@ -298,15 +335,22 @@ void rp_call_offer(struct rp_call *call, bool simple)
 void rp_call_settle(struct rp_call *call)
 {
     bool served = keeps(call) && rp_gather_decide(call->gather, call);
-    call->result = ncclSuccess;
-    if (!served)
+    if (rp_call_refused(call) && call->held)
+        call->result = ncclInvalidUsage;
+    else if (!served)
         rp_call_release(call);
+}
+
+bool rp_call_refused(const struct rp_call *call)
+{
+    return call->gather != NULL && call->step.serve == RP_SERVE_REFUSE;
 }
 
 void rp_call_release(struct rp_call *call)
 {
     if (!call->held)
         return;
+    call->held = false;
     call->result = issue(call);
     call->op.end = rp_ticks();
 }

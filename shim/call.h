@@ -50,8 +50,9 @@ struct rp_call {
     uint64_t ticket;         /* of the offer's compare */
     enum rp_verdict verdict; /* YES where nothing was voted */
     bool held;               /* in a group: the real call waits for the group's end */
+    bool background;         /* it goes on in a thread of NCCL's: behind its return nothing is enqueued yet */
     const struct rp_nccl *real;
-    ncclResult_t result; /* held: what the real call said, or success where it was served */
+    ncclResult_t result; /* once held: what the real call said, or success where it was served */
 };
 
 /*
@@ -71,8 +72,11 @@ void rp_call_prepare(struct rp_call *call);
 void rp_call_offer(struct rp_call *call, bool simple);
 void rp_call_settle(struct rp_call *call);
 
-/* The held real call alone, for a group that is only simulated. */
+/* The real call of one that is held, now. */
 void rp_call_release(struct rp_call *call);
+
+/* REPRISE_STRICT: it is not allowed. */
+bool rp_call_refused(const struct rp_call *call);
 
 /* The report: position, what is kept, fingerprint, record. */
 void rp_call_report(struct rp_call *call, ncclResult_t result);

@@ -78,6 +78,14 @@ int rp_comm_rank(const struct rp_comm *comm)
     return comm->about.rank;
 }
 
+bool rp_comm_healthy(const struct rp_comm *comm)
+{
+    ncclResult_t error = ncclSuccess;
+    if (comm->real->ncclCommGetAsyncError == NULL)
+        return true;
+    return comm->real->ncclCommGetAsyncError(comm->handle, &error) == ncclSuccess && error == ncclSuccess;
+}
+
 static struct rp_fingerprints *fingerprints_of(struct rp_comm *comm)
 {
     /* pairs with the release in fingerprints_start(), which may run on another thread */
@@ -306,7 +314,7 @@ static void comm_drop(ncclComm_t handle, const struct rp_comm *only)
         HASH_DEL(comms.live, there);
 }
 
-static struct rp_comm *comm_publish(const struct rp_comm_birth *birth)
+static struct rp_comm *comm_publish(const struct rp_comm_birth *birth, ncclResult_t result)
 {
     pthread_rwlock_wrlock(&comms.lock);
     struct rp_comm *comm = comm_add();
@@ -321,7 +329,7 @@ static struct rp_comm *comm_publish(const struct rp_comm_birth *birth)
         comm->about.origin = birth->origin;
         memcpy(comm->about.name, birth->name, sizeof comm->about.name);
         comm->gather = birth->gather;
-        comm->nonblocking = birth->nonblocking;
+        comm->nonblocking = birth->nonblocking || result == ncclInProgress; /* the environment can say so too */
         rp_lane_init(&comm->lane);
         comm_drop(comm->handle, NULL); /* one whose end we did not see: it is dead */
         HASH_ADD_PTR(comms.live, handle, comm);
@@ -386,7 +394,7 @@ static void comm_ready(struct rp_comm *comm)
     fingerprints_start(comm, device);
     rp_recorder_comm(&comm->about);
     rp_recorder_state(RP_STATE_COMM_READY, comm->about.number, NULL);
-    rp_gather_start(comm->gather, &comm->about, device);
+    rp_gather_start(comm->gather, &comm->about, device, !comm->nonblocking);
 }
 
 void rp_comm_born(const struct rp_comm_birth *birth, ncclResult_t result)
@@ -394,7 +402,7 @@ void rp_comm_born(const struct rp_comm_birth *birth, ncclResult_t result)
     struct rp_comm *comm = NULL;
     rp_gather_arrived(birth->gather);
     if (rp_nccl_accepted(result) && birth->handle != NULL && *birth->handle != NULL)
-        comm = comm_publish(birth);
+        comm = comm_publish(birth, result);
     if (comm == NULL)
         rp_gather_close(birth->gather);
     if (comm != NULL && result == ncclSuccess)

@@ -37,6 +37,9 @@ bool rp_comm_fingerprint_take(struct rp_comm *comm, cudaStream_t stream, const v
 struct rp_gather *rp_comm_gather_enter(struct rp_comm *comm);
 void rp_comm_gather_leave(struct rp_comm *comm);
 
+/* False: NCCL has found an error on it, and will refuse calls. */
+bool rp_comm_healthy(const struct rp_comm *comm);
+
 /* The live communicator of that handle, or NULL. */
 struct rp_comm *rp_comm_find(ncclComm_t handle);
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -27,6 +28,8 @@
 #define SPIN_NS 50000u
 #define SLEEP_NS 20000
 
+#define NONBLOCKING "it is nonblocking"
+
 /* Asking the driver for free memory takes as long as several calls. */
 #define BUDGET_TURNS 64u
 
@@ -44,12 +47,14 @@ struct rp_gather {
     uint64_t ahead;
     unsigned turns; /* since the start, and the budget as it was asked last */
     uint64_t budget;
+    bool late; /* a slot was not settled at the bound: others of the group are not waited for as long again */
     _Atomic bool following; /* calls go through the engine */
     _Atomic bool ending;    /* no more waits */
 };
 
 static struct rp_gather_options options;
 static bool configured;
+static pid_t process; /* that has configured it: a child that no fork handler knows of says nothing */
 
 static struct {
     pthread_mutex_t lock; /* over the list and `total` */
@@ -63,6 +68,7 @@ static _Thread_local char refusal_text[512] __attribute__((tls_model("initial-ex
 void rp_gather_configure(const struct rp_gather_options *given)
 {
     options = *given;
+    process = getpid();
     configured = true;
 }
 
@@ -112,7 +118,7 @@ struct rp_gather *rp_gather_announce(uint64_t key, uint32_t seats, bool blocking
     struct rp_gather *gather = configured ? calloc(1, sizeof *gather) : NULL;
     if (gather == NULL)
         return NULL;
-    gather->why_not = blocking ? hindrance() : "it is nonblocking";
+    gather->why_not = blocking ? hindrance() : NONBLOCKING;
     if (seats < 2)
         gather->why_not = "it has one rank";
     if (gather->why_not == NULL && rp_channel_open(key, seats, terms(), &gather->channel) != RP_OK)
@@ -168,10 +174,12 @@ static const char *presence_text(enum rp_status status)
 }
 
 /* NULL, or why it is passive. */
-static const char *start(struct rp_gather *gather, const struct rp_trace_comm *about, int device)
+static const char *start(struct rp_gather *gather, const struct rp_trace_comm *about, int device, bool blocking)
 {
     if (gather->why_not != NULL)
         return gather->why_not;
+    if (!blocking)
+        return NONBLOCKING;
     if (about->nranks < 2)
         return "it has one rank";
     struct rp_agree *agree = rp_channel_agree(gather->channel);
@@ -190,14 +198,14 @@ static const char *start(struct rp_gather *gather, const struct rp_trace_comm *a
     return NULL;
 }
 
-void rp_gather_start(struct rp_gather *gather, const struct rp_trace_comm *about, int device)
+void rp_gather_start(struct rp_gather *gather, const struct rp_trace_comm *about, int device, bool blocking)
 {
     if (gather == NULL)
         return;
     gather->number = about->number;
     gather->rank = about->rank;
     gather->device = device;
-    const char *why = start(gather, about, device);
+    const char *why = start(gather, about, device, blocking);
     if (why == NULL) {
         list_add(gather);
         atomic_store(&gather->following, true);
@@ -365,13 +373,16 @@ void rp_gather_offer(struct rp_gather *gather, struct rp_call *call, bool willin
     const struct rp_replay_step *step = &call->step;
     struct wait wait = wait_begin(gather);
     call->offer = RP_OFFER_NONE;
-    if (!willing || step->vote != RP_VERDICT_YES)
+    if (!willing || step->vote != RP_VERDICT_YES || !rp_comm_healthy(call->comm))
         return;
     if (!rp_slots_present(gather->slots, step->slot)) {
         rp_replay_lost(gather->replay);
         return;
     }
-    if (!await_settled(gather, step->slot, &wait)) {
+    if (gather->late)
+        wait.until = wait.begin;
+    gather->late = !await_settled(gather, step->slot, &wait);
+    if (gather->late) {
         call->offer = RP_OFFER_LATE;
         return;
     }
@@ -414,9 +425,14 @@ bool rp_gather_decide(struct rp_gather *gather, struct rp_call *call)
     return call->verdict == RP_VERDICT_YES || atomic_load(&gather->ending);
 }
 
-/* True if the real call's result is to go into the slot. One that was late is still being filled: it stays as it is. */
+/*
+ * True if the real call's result is to go into the slot. One that was late is still being filled: it stays as it is.
+ * What goes on in the background is not enqueued yet, and a copy would come before it.
+ */
 static bool stores(const struct rp_call *call)
 {
+    if (call->background)
+        return false;
     if (call->step.serve == RP_SERVE_STORE)
         return true;
     return call->step.serve == RP_SERVE_KEEP && call->verdict != RP_VERDICT_YES && call->offer != RP_OFFER_LATE;
@@ -434,6 +450,7 @@ void rp_gather_after(struct rp_gather *gather, struct rp_call *call, bool accept
                                       .event = {.module = call->op.module, .phase = (enum rp_phase)call->op.phase}};
     rp_replay_done(gather->replay, &call->op, step, &result);
     gather->ahead--;
+    gather->late = gather->late && gather->ahead > 0;
     if (accepted ? call->op.position != step->position : gather->ahead > 0)
         stop(gather); /* part of a group failed: positions are no longer what was asked about */
     gather->expected = position_ahead(gather, call);
@@ -472,7 +489,7 @@ void rp_gather_close(struct rp_gather *gather)
 
 void rp_gather_report(void)
 {
-    if (!configured)
+    if (!configured || process != getpid())
         return;
     pthread_mutex_lock(&all.lock);
     struct rp_replay_figures total = all.total;

@@ -45,7 +45,7 @@ struct rp_gather *rp_gather_announce(uint64_t key, uint32_t seats, bool blocking
 void rp_gather_arrived(struct rp_gather *gather);
 
 /* The communicator is complete. Passive from here on if not all ranks are here, or it can't be served (said once). */
-void rp_gather_start(struct rp_gather *gather, const struct rp_trace_comm *about, int device);
+void rp_gather_start(struct rp_gather *gather, const struct rp_trace_comm *about, int device, bool blocking);
 
 /* True in replay mode. */
 bool rp_gather_configured(void);

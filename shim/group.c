@@ -16,7 +16,8 @@ struct pending {
 /* Emptied at each outermost end; a thread that ends inside a group leaks it, as NCCL does its own. */
 static _Thread_local struct {
     struct pending *first, *last;
-    bool holds;
+    bool holds; /* a call waits for the end */
+    bool open;  /* no call waits any more: they are made as they come */
 } queue __attribute__((tls_model("initial-exec")));
 
 static struct pending *append(void)
@@ -45,6 +46,11 @@ bool rp_group_add_call(const struct rp_call *call)
 bool rp_group_holds(void)
 {
     return queue.holds;
+}
+
+bool rp_group_may_hold(void)
+{
+    return !queue.open;
 }
 
 bool rp_group_add_birth(const struct rp_comm_birth *birth)
@@ -89,34 +95,48 @@ static void offer_nothing(struct rp_call *call)
     rp_call_offer(call, false);
 }
 
-void rp_group_prepare(bool simulated)
+void rp_group_release(void)
+{
+    each_call(rp_call_release);
+    queue.holds = false;
+    queue.open = true;
+}
+
+static bool any_refused(void)
+{
+    bool refused = false;
+    for (const struct pending *pending = queue.first; pending != NULL; pending = pending->next)
+        refused = refused || (!pending->is_birth && rp_call_refused(&pending->of.call));
+    return refused;
+}
+
+bool rp_group_prepare(void)
 {
     if (rp_thread.group_depth != 1)
-        return;
-    if (simulated) {
-        each_call(rp_call_release);
-        return;
-    }
+        return true;
     each_call(rp_call_prepare);
     each_call(is_simple() ? offer : offer_nothing);
     each_call(rp_call_settle);
+    return !any_refused();
 }
 
-/* A held call that failed, failed alone; else the group's result is its own. */
+void rp_group_prepare_simulated(void)
+{
+    if (rp_thread.group_depth == 1)
+        rp_group_release();
+}
+
+/* What was made late and failed, failed alone; else the group's result is the call's own. */
 static ncclResult_t result_of(const struct rp_call *call, ncclResult_t result)
 {
-    if (!call->held)
-        return result;
-    if ((call->op.flags & RP_OP_HIT) != 0 || call->result != ncclSuccess)
-        return call->result;
-    return result;
+    return (call->op.flags & RP_OP_HIT) != 0 || call->result != ncclSuccess ? call->result : result;
 }
 
 static void finish(ncclResult_t result, unsigned flags)
 {
     struct pending *pending = queue.first;
     queue.first = queue.last = NULL;
-    queue.holds = false;
+    queue.holds = queue.open = false;
     while (pending != NULL) {
         struct pending *next = pending->next;
         if (pending->is_birth) {
@@ -167,5 +187,5 @@ void rp_group_forked(void)
         queue.first = next;
     }
     queue.last = NULL;
-    queue.holds = false;
+    queue.holds = queue.open = false;
 }

@@ -17,11 +17,19 @@ bool rp_group_add_birth(const struct rp_comm_birth *birth);
 /* True if a call of the thread's group waits for its end: later ones wait behind it. */
 bool rp_group_holds(void);
 
+/* False once rp_group_release() was called in this group. */
+bool rp_group_may_hold(void);
+
+/* The calls that wait are made now, in their order, and none waits any more in this group: none is served. */
+void rp_group_release(void);
+
 /*
  * Before the real end of a group: at the outermost one, what replay serves is served, and calls that waited are made.
- * `simulated`: nothing is served.
+ * False: REPRISE_STRICT refuses one of them; the group is to end, and then to fail. A group that is only simulated
+ * serves nothing.
  */
-void rp_group_prepare(bool simulated);
+bool rp_group_prepare(void);
+void rp_group_prepare_simulated(void);
 
 /* Told by the hooks of ncclGroupStart, ncclGroupEnd and ncclGroupSimulateEnd, after the real call. */
 void rp_group_start(ncclResult_t result);

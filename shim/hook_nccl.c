@@ -98,11 +98,11 @@ ncclResult_t ncclGroupEnd(void)
 {
     if (!rp_hook_enter())
         return RP_PASS(nccl, ncclGroupEnd);
-    rp_group_prepare(false);
+    bool allowed = rp_group_prepare();
     ncclResult_t result = RP_PASS(nccl, ncclGroupEnd);
     rp_group_end(result);
     rp_hook_leave();
-    return result;
+    return allowed ? result : ncclInvalidUsage;
 }
 
 #if NCCL_VERSION_CODE >= 22200
@@ -110,7 +110,7 @@ ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *info)
 {
     if (!rp_hook_enter())
         return RP_PASS(nccl, ncclGroupSimulateEnd, info);
-    rp_group_prepare(true);
+    rp_group_prepare_simulated();
     ncclResult_t result = RP_PASS(nccl, ncclGroupSimulateEnd, info);
     rp_group_simulate_end(result);
     rp_hook_leave();
