@@ -45,11 +45,12 @@ static void name_entries(struct rp_replay *replay)
     }
 }
 
-static void find_last_keep(struct rp_replay *replay)
+/* By the actions as they hold now. */
+void rp_replay_find_last_keep(struct rp_replay *replay)
 {
     replay->last_keep = RP_NO_ENTRY;
     for (uint32_t i = 0; i < replay->plan.count; i++) {
-        if (replay->plan.entries[i].action == RP_PLAN_KEEP)
+        if (replay->cursor.actions[i] == RP_PLAN_KEEP)
             replay->last_keep = i;
     }
 }
@@ -75,7 +76,6 @@ static enum rp_status adopt(struct rp_replay *replay, struct rp_plan *plan, stru
     replay->from = from;
     replay->to = to;
     name_entries(replay);
-    find_last_keep(replay);
     if (!same || !replay->trial.measured)
         rp_trial_plain(replay);
     return RP_OK;
@@ -143,6 +143,7 @@ void rp_replay_place(struct rp_replay *replay)
     uint64_t position = at_end ? known : replay->next - replay->past_count;
 
     rp_cursor_reset(&replay->cursor, &replay->plan, at_end);
+    rp_replay_find_last_keep(replay);
     for (; position < replay->next; position++)
         rp_cursor_see(&replay->cursor, rp_past_at(replay, position)->signature);
     for (size_t i = 0; i < replay->plan.count; i++)

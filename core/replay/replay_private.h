@@ -48,16 +48,18 @@ enum rp_rest {
 
 /* One arming, from its first position on; begins all zero. */
 struct rp_armed {
-    uint64_t ops;        /* of the plan, since the cycle began */
-    bool diverged;       /* in this cycle */
-    bool answered;       /* a vote has come to a verdict: the host is no longer far ahead of the device */
-    uint64_t cycle;      /* number of the cycle, from RP_FIRST_CYCLE */
-    uint64_t hits;       /* since the order was looked at last */
-    uint64_t looked;     /* the cycle of that */
-    uint64_t misses;     /* of KEEP entries in this cycle */
-    uint32_t bad_cycles; /* in a row: more than a tenth missed */
-    size_t run_count;    /* misses in a row, not counted yet: what is behind them says what they were */
-    enum rp_verdict end; /* a verdict that disarms at the next cycle; OPEN: none */
+    uint64_t ops;         /* of the plan, since the cycle began */
+    bool diverged;        /* in this cycle */
+    bool answered;        /* a vote has come to a verdict: the host is no longer far ahead of the device */
+    uint64_t cycle;       /* number of the cycle, from RP_FIRST_CYCLE */
+    uint64_t hits;        /* in this cycle */
+    uint32_t good_cycles; /* in a row: whole, and gathers were served in them */
+    uint64_t looked;      /* the cycle in which the order was looked at last */
+    uint64_t looked_hits; /* of the cycles since */
+    uint64_t misses;      /* of KEEP entries in this cycle */
+    uint32_t bad_cycles;  /* in a row: more than a tenth missed */
+    size_t run_count;     /* misses in a row, not counted yet: what is behind them says what they were */
+    enum rp_verdict end;  /* a verdict that disarms at the next cycle; OPEN: none */
 };
 #define RP_FIRST_CYCLE 2u /* `missed_in` is 0 for never */
 
@@ -114,7 +116,7 @@ struct rp_replay {
     struct rp_slot_belief *slots;
     uint64_t *missed_in;   /* by entry: the cycle that it missed in last */
     struct rp_missed *run; /* room for every entry */
-    uint32_t last_keep;    /* entry */
+    uint32_t last_keep;    /* the last entry of the cycle that is voted on */
 
     /* the arming */
     uint32_t arming;
@@ -156,6 +158,7 @@ enum rp_status rp_replay_compile(struct rp_replay *replay, uint64_t from, uint64
                                  const uint64_t *hash);
 void rp_replay_drop_plan(struct rp_replay *replay);
 void rp_replay_place(struct rp_replay *replay);
+void rp_replay_find_last_keep(struct rp_replay *replay);
 
 /* replay_arming.c */
 void rp_arming_turn(struct rp_replay *replay, const struct rp_plan **wants_out);

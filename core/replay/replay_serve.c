@@ -13,6 +13,8 @@
 
 /* So many cycles must have served half of what the plan keeps in one, else the order is not that of the program. */
 #define LOOK_CYCLES 4u
+/* In a row, and the waits before them are forgiven: the first one only fills slots, and is voted on nowhere. */
+#define GOOD_CYCLES 2u
 
 /* ---------------------------------------------------------------- misses */
 
@@ -36,8 +38,11 @@ static void count_run(struct rp_replay *replay)
 
     for (size_t i = 0; i < armed->run_count; i++) {
         uint32_t entry = replay->run[i].entry;
-        if (replay->missed_in[entry] + 1 == armed->cycle)
+        if (replay->missed_in[entry] + 1 == armed->cycle) {
             replay->cursor.actions[entry] = RP_PLAN_NETWORK;
+            if (entry == replay->last_keep)
+                rp_replay_find_last_keep(replay);
+        }
         replay->missed_in[entry] = armed->cycle;
     }
     armed->misses += armed->run_count;
@@ -60,9 +65,9 @@ static bool order_lost(struct rp_armed *armed, size_t keeps)
 {
     if (armed->cycle - armed->looked < LOOK_CYCLES)
         return false;
-    bool lost = armed->hits < (keeps + 1) / 2;
+    bool lost = armed->looked_hits < (keeps + 1) / 2;
     armed->looked = armed->cycle;
-    armed->hits = 0;
+    armed->looked_hits = 0;
     return lost;
 }
 
@@ -71,15 +76,18 @@ static void begin_cycle(struct rp_replay *replay, uint64_t now_ns)
 {
     struct rp_armed *armed = &replay->armed;
     size_t keeps = replay->plan.keeps;
-    bool whole = armed->ops >= replay->plan.count;
+    bool good = armed->ops >= replay->plan.count && armed->hits > 0;
 
     rp_trial_cycle(replay, now_ns, armed->ops == replay->plan.count && !armed->diverged);
-    if (whole)
+    armed->good_cycles = good ? armed->good_cycles + 1 : 0;
+    if (armed->good_cycles >= GOOD_CYCLES)
         replay->leader.withdrawals = 0;
     count_run(replay);
     armed->bad_cycles = armed->misses * 10 > keeps ? armed->bad_cycles + 1 : 0;
     replay->leader.missed = armed->misses;
     armed->ops = 0;
+    armed->looked_hits += armed->hits;
+    armed->hits = 0;
     armed->misses = 0;
     armed->diverged = false;
     armed->cycle++;
