@@ -15,7 +15,6 @@
 #include <xxhash.h>
 
 #define BOUND_LEAST_NS UINT64_C(20000000)
-#define BOUND_CYCLES 4u
 #define AHEAD_CYCLES 8u /* that a host may be ahead of its device before it waits for it */
 
 char *rp_replay_print_size(uint64_t bytes, char *text, size_t size)

@@ -16,6 +16,7 @@
 #define LEARN_LEAST 32u     /* positions that must have come since the last attempt to compile */
 #define LEAD_DOUBLED 3u     /* times at most */
 #define LEAD_LEAST 32u      /* positions ahead of the first rank at which an arming may begin */
+#define GATHERLESS 4096u    /* positions without a gather: none is to be expected */
 #define FRESH_GATHERS 512u  /* so many gathers without a repeat: there will be none */
 #define FRUITLESS_TABLES 8u /* so many times the table's positions without a cycle */
 #define WITHDRAWALS_MOST 3u /* without a good cycle between */
@@ -85,12 +86,14 @@ static void attempt(struct rp_replay *replay, uint64_t from, uint64_t to, uint64
 /* NULL, or why learning will come to nothing. */
 static const char *hopeless(const struct rp_replay *replay)
 {
-    uint64_t gathers, repeats;
+    uint64_t gathers, repeats, positions = replay->next - replay->leader.since;
 
     rp_learn_repeats(replay->learn, &gathers, &repeats);
+    if (gathers == 0 && positions > GATHERLESS)
+        return "no gathers, or none whose content is known";
     if (gathers >= FRESH_GATHERS && repeats == 0)
         return "its gathers never repeat";
-    if (replay->next - replay->leader.since > FRUITLESS_TABLES * replay->past_count)
+    if (positions > FRUITLESS_TABLES * replay->past_count)
         return "no cycle was found";
     return NULL;
 }
@@ -103,16 +106,17 @@ static void lead_learning(struct rp_replay *replay)
 
     if (replay->next < leader->tried_to + grown)
         return;
+    const char *why = hopeless(replay); /* also where no rank publishes: only gathers are told of */
+    if (why != NULL) {
+        rp_replay_give_up(replay, why);
+        return;
+    }
     rp_learn_range(replay->learn, replay->agree, &from, &to);
     if (to < leader->tried_to + grown || !common_budget(replay, &budget))
         return;
     leader->tried_from = from;
     leader->tried_to = to;
-    const char *why = hopeless(replay);
-    if (why != NULL)
-        rp_replay_give_up(replay, why);
-    else
-        attempt(replay, from, to, budget);
+    attempt(replay, from, to, budget);
 }
 
 /* ---------------------------------------------------------------- rank 0: after an arming */

@@ -31,6 +31,18 @@ static void frozen_and_late(void **state)
     }
 }
 
+/* Data parallelism: nothing to serve, so nothing to look for. */
+static void no_gathers(void **state)
+{
+    (void)state;
+    struct sim *sim = sim_create(2, 2);
+    for (uint32_t i = 0; i < 5000; i++)
+        sim_reduce(&sim->program, 1, sim_bytes(1));
+    sim_run(sim);
+    assert_all_passive(sim, "no gathers");
+    sim_destroy(sim);
+}
+
 /* What the plan keeps last misses from some step on, and is no longer voted on: that replay is slower is said all the
  * same. */
 static void slower_and_last_misses(void **state)
@@ -59,6 +71,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(frozen_and_late),
+        cmocka_unit_test(no_gathers),
         cmocka_unit_test(slower_and_last_misses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
