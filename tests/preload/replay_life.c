@@ -78,8 +78,10 @@ static void *gather_alone(void *argument)
 {
     struct world *world = argument;
     CUDA(cudaSetDevice(world->rank));
-    for (int unit = UNITS - 1; unit >= 0; unit--)
-        gather_call(world, unit);
+    if (world->generation % 2 == 0)
+        gather_call(world, UNITS - 1);
+    else if (ncclGroupStart() == ncclSuccess && gather_call(world, UNITS - 1) == ncclSuccess)
+        ncclGroupEnd();
     return NULL;
 }
 
@@ -88,12 +90,12 @@ static void aborted(int rank, int ranks)
 {
     for (int i = 0; i < 8; i++) {
         struct world world = world_make(rank, ranks, comm_make(rank, ranks, i));
-        train(&world, ARMED);
+        train(&world, ARMED + i % 2);
         for (int unit = 0; unit < UNITS; unit++)
             gather(&world, unit);
         if (rank == 0) {
             pthread_t thread = thread_start(gather_alone, &world);
-            moment((unsigned)(2 * i));
+            moment((unsigned)i);
             NCCL(ncclCommAbort(world.comm));
             CHECK(pthread_join(thread, NULL) == 0);
         } else {
