@@ -31,12 +31,13 @@ void rp_figures_tell(uint32_t number, int lane_rank, enum rp_replay_state state,
                text);
 }
 
-/* "812 hits, 5 repaired, 0 withdrawn, 12.3 GiB not sent, cycle 505.1 ms before, 321.2 ms after" */
+/* "812 hits, 5 repaired, 0 withdrawn, 12.3 GiB not sent, a cycle 505.1 ms before, 321.2 ms after" */
 static void print(const struct rp_replay_figures *figures, char *text, size_t size)
 {
-    int length =
-        snprintf(text, size, "%" PRIu64 " hits, %" PRIu64 " repaired, %" PRIu64 " withdrawn, %.2f GiB not sent",
-                 figures->hits, figures->misses, figures->withdrawn, (double)figures->bytes_kept / (1u << 30));
+    char kept[32];
+    int length = snprintf(text, size, "%" PRIu64 " hits, %" PRIu64 " repaired, %" PRIu64 " withdrawn, %s not sent",
+                          figures->hits, figures->misses, figures->withdrawn,
+                          rp_replay_print_size(figures->bytes_kept, kept, sizeof kept));
     if (figures->plain_cycle_ns != 0 && figures->replay_cycle_ns != 0 && length > 0 && (size_t)length < size)
         snprintf(text + length, size - (size_t)length, ", a cycle %.1f ms before, %.1f ms after",
                  (double)figures->plain_cycle_ns / 1e6, (double)figures->replay_cycle_ns / 1e6);
