@@ -65,7 +65,7 @@ struct rp_channel {
 
 /* ---------------------------------------------------------------- errors */
 
-static _Thread_local char error_text[160];
+static _Thread_local char error_text[160] __attribute__((tls_model("initial-exec")));
 
 const char *rp_channel_error(void)
 {

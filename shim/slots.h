@@ -81,7 +81,6 @@ bool rp_slots_store(struct rp_slots *slots, uint32_t slot, cudaStream_t stream, 
 bool rp_slots_serve(struct rp_slots *slots, uint32_t slot, cudaStream_t stream, const void *send, void *receive,
                     uint64_t bytes, uint64_t expected, uint64_t *ticket_out);
 
-/* X(enumerator) */
 enum rp_compare { RP_COMPARE_PENDING, RP_COMPARE_EQUAL, RP_COMPARE_UNLIKE };
 
 /* What the compare said. Never waits. */

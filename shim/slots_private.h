@@ -76,7 +76,7 @@ struct rp_slot {
     struct rp_slot *next;
 };
 
-/* X(enumerator). ACTIVE becomes RETIRED without the lock: whoever destroys must not wait for who is inside. */
+/* ACTIVE becomes RETIRED without the lock: whoever destroys must not wait for who is inside. */
 enum rp_slots_state { RP_SLOTS_FREE, RP_SLOTS_ACTIVE, RP_SLOTS_RETIRED };
 
 struct rp_slots {
