@@ -1,5 +1,5 @@
 /*
- * Before the search, equal heads are paired, and elements whose key the other side does not have are left out: they
+ * Before the search, matching heads are paired, and elements that match none of the other side are left out: they
  * can have no partner, and a renamed module in each of ten thousand cycles must not make the distance large.
  *
  * The search keeps, for each distance d and each diagonal k = x - y in {-d, -d+2, .., d}, how far left (x) a path with
@@ -16,7 +16,26 @@
 #define SHIFT_BUDGET (16u << 20) /* comparisons, besides one an element */
 #define OUTSIDE (-1)             /* no path ends on this diagonal inside the rectangle */
 
-/* ---------------------------------------------------------------- keys that both sides have */
+/* ---------------------------------------------------------------- what matches */
+
+static bool parts_match(uint64_t a, uint64_t b)
+{
+    return a == b || a == 0 || b == 0;
+}
+
+static uint64_t name_of(const struct rp_align_keys *keys, size_t i)
+{
+    return keys->names != NULL ? keys->names[i] : 0;
+}
+
+static bool matches(const struct rp_align_keys *left, size_t i, const struct rp_align_keys *right, size_t j)
+{
+    uint64_t a = name_of(left, i), b = name_of(right, j);
+    return left->keys[i] == right->keys[j] && parts_match(a & RP_ALIGN_PART, b & RP_ALIGN_PART) &&
+           parts_match(a & ~RP_ALIGN_PART, b & ~RP_ALIGN_PART);
+}
+
+/* ---------------------------------------------------------------- what both sides have */
 
 /* A set of keys by open addressing, at most half full. */
 struct key_set {
@@ -55,39 +74,57 @@ static bool set_has(const struct key_set *set, uint64_t key)
     return key == 0 ? set->has_zero : set->slots[set_slot(set, key)] == key;
 }
 
-/* A sequence without what has no partner; place[i] is where its element i was. */
+static bool is_name_known(uint64_t name)
+{
+    return (name & RP_ALIGN_PART) != 0 && (name & ~RP_ALIGN_PART) != 0;
+}
+
+/* A number for a key with a name; 0 for the name stands for all that are not wholly known. */
+static uint64_t named_key(uint64_t key, uint64_t name)
+{
+    return key ^ (name + 1) * 0x9e3779b97f4a7c15u;
+}
+
+/* Adds the element as it is looked for: by its key alone, and by its name if that is known. */
+static void set_add_element(struct key_set *set, const struct rp_align_keys *keys, size_t i)
+{
+    uint64_t name = name_of(keys, i);
+    set_add(set, keys->keys[i]);
+    set_add(set, named_key(keys->keys[i], is_name_known(name) ? name : 0));
+}
+
+/* False only if the element matches none of the set. */
+static bool set_may_match(const struct key_set *set, const struct rp_align_keys *keys, size_t i)
+{
+    uint64_t key = keys->keys[i], name = name_of(keys, i);
+    if (!is_name_known(name))
+        return set_has(set, key);
+    return set_has(set, named_key(key, name)) || set_has(set, named_key(key, 0));
+}
+
+/* A sequence without what has no partner: place[i] is where its element i is in `of`. */
 struct reduced {
-    uint64_t *keys;
+    struct rp_align_keys of;
     uint32_t *place;
     size_t count;
 };
 
-static void reduced_free(struct reduced *reduced)
-{
-    free(reduced->keys);
-    free(reduced->place);
-}
-
-/* The elements of `of` from `from` on whose keys `other` has from `from` on. */
+/* The elements of `of` from `from` on that may match one of `other` from `from` on. The caller frees out->place. */
 static enum rp_status reduce(struct rp_align_keys of, struct rp_align_keys other, size_t from, struct reduced *out)
 {
     struct key_set set;
-    if (!set_create(&set, other.count - from))
+    if (!set_create(&set, 2 * (other.count - from)))
         return RP_NO_MEMORY;
     for (size_t i = from; i < other.count; i++)
-        set_add(&set, other.keys[i]);
-    struct reduced made = {.keys = malloc((of.count - from + 1) * sizeof(*made.keys)),
-                           .place = malloc((of.count - from + 1) * sizeof(*made.place))};
-    if (made.keys == NULL || made.place == NULL) {
-        reduced_free(&made);
+        set_add_element(&set, &other, i);
+    struct reduced made = {.of = of, .place = malloc((of.count - from + 1) * sizeof(*made.place))};
+    if (made.place == NULL) {
         free(set.slots);
         return RP_NO_MEMORY;
     }
     for (size_t i = from; i < of.count; i++) {
-        if (!set_has(&set, of.keys[i]))
-            continue;
-        made.keys[made.count] = of.keys[i];
-        made.place[made.count++] = (uint32_t)i;
+        if (set_may_match(&set, &of, i))
+            made.place[made.count++] = (uint32_t)i;
     }
     free(set.slots);
     *out = made;
@@ -133,11 +170,11 @@ static int32_t last_edit(const struct search *search, int d, int k, bool *insert
     return *insert_out ? insert : drop == OUTSIDE ? OUTSIDE : drop + 1;
 }
 
-/* Follows equal elements from (x, x - k). */
+/* Follows matching elements from (x, x - k). */
 static int32_t snake(const struct search *search, int32_t x, int k)
 {
-    const uint64_t *left = search->left->keys + search->x0, *right = search->right->keys + search->y0;
-    while (x < search->n && x - k < search->m && left[x] == right[x - k])
+    const uint32_t *left = search->left->place + search->x0, *right = search->right->place + search->y0;
+    while (x < search->n && x - k < search->m && matches(&search->left->of, left[x], &search->right->of, right[x - k]))
         x++;
     return x;
 }
@@ -212,7 +249,7 @@ static enum rp_status search_windows(struct search *search)
 /*
  * Among equal elements a changed one looks like one that came in there and one that went away later, with all between
  * shifted by one. Where elements came in (right alone) at one place and others went away (left alone) later, the
- * elements between are moved back, if they are equal to those that they then replace:
+ * elements between are moved back, if they match those that they then stand against:
  *
  *     left   s s s s .       left   s s s s
  *     right  s X s s s  ->   right  s X s s
@@ -229,14 +266,14 @@ struct shifts {
     size_t budget; /* comparisons that may still be made */
 };
 
-/* Moves the pairs of left [at, end) to the elements `by` further on, if those are equal. */
+/* Moves the pairs of left [at, end) to the elements `by` further on, if those match. */
 static bool shift(struct shifts *shifts, size_t at, size_t end, size_t by)
 {
     for (size_t i = end; i-- > at;) {
         if (shifts->budget == 0)
             return false;
         shifts->budget--;
-        if (shifts->match[i] != RP_ALIGN_NONE && shifts->left.keys[i] != shifts->left.keys[i + by])
+        if (shifts->match[i] != RP_ALIGN_NONE && !matches(&shifts->left, i + by, &shifts->right, shifts->match[i]))
             return false;
     }
     memmove(shifts->match + at + by, shifts->match + at, (end - at) * sizeof(*shifts->match));
@@ -312,7 +349,7 @@ static enum rp_status shift_both(struct rp_align_keys left, struct rp_align_keys
 enum rp_status rp_align(struct rp_align_keys left, struct rp_align_keys right, uint32_t *match)
 {
     size_t head = 0, shorter = left.count < right.count ? left.count : right.count;
-    for (; head < shorter && left.keys[head] == right.keys[head]; head++)
+    for (; head < shorter && matches(&left, head, &right, head); head++)
         match[head] = (uint32_t)head;
     for (size_t i = head; i < left.count; i++)
         match[i] = RP_ALIGN_NONE;
@@ -325,8 +362,8 @@ enum rp_status rp_align(struct rp_align_keys left, struct rp_align_keys right, u
         status = reduce(right, left, head, &reduced_right);
     if (status == RP_OK)
         status = search_windows(&(struct search){.left = &reduced_left, .right = &reduced_right, .match = match});
-    reduced_free(&reduced_right);
-    reduced_free(&reduced_left);
+    free(reduced_right.place);
+    free(reduced_left.place);
     if (status == RP_OK)
         status = shift_both(left, right, match);
     return status;

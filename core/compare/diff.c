@@ -32,9 +32,13 @@ static const char *module_of(const struct rp_trace *trace, const struct rp_op *o
     return rp_module_name(trace->modules, op->module);
 }
 
+/* True if both runs know a module, or a phase, and not the same one. */
 static bool renamed(const struct ranks *ranks, const struct rp_op *left, const struct rp_op *right)
 {
-    return left->phase != right->phase || strcmp(module_of(ranks->left, left), module_of(ranks->right, right)) != 0;
+    bool phases = left->phase != RP_PHASE_UNKNOWN && right->phase != RP_PHASE_UNKNOWN;
+    bool modules = rp_pair_knows_module(ranks->left, left) && rp_pair_knows_module(ranks->right, right);
+    return (phases && left->phase != right->phase) ||
+           (modules && strcmp(module_of(ranks->left, left), module_of(ranks->right, right)) != 0);
 }
 
 /* True if the launches after both ops end at the same place: at ops that are partners, or at the end of whole traces.

@@ -13,9 +13,10 @@
 
 /*
  * What is said of an op or a pair of ops: X(enumerator, name). SAME and the ONLY ones stand alone, the others may
- * meet in one pair. RESIZED compares bytes; BYTES compares fingerprints, where both sides have one and the signature
- * is equal; LAUNCHES compares the number and the digest of the kernel launches up to the thread's
- * next op, where nothing is lost and those next ops are partners too.
+ * meet in one pair. RENAMED compares what both sides know: a name that one of them lacks is no difference. RESIZED
+ * compares bytes; BYTES compares fingerprints, where both sides have one and the signature is equal; LAUNCHES compares
+ * the number and the digest of the kernel launches up to the thread's next op, where nothing is lost and those next ops
+ * are partners too.
  */
 #define RP_DIFF_CLASSES(X)               \
     X(SAME, "same")                      \

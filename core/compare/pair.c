@@ -25,6 +25,11 @@ bool rp_pair_same_lane(const struct rp_op *a, const struct rp_op *b)
     return rp_pair_compares(a->kind) && rp_pair_compares(b->kind) && a->comm == b->comm && on_lane(a) == on_lane(b);
 }
 
+bool rp_pair_knows_module(const struct rp_trace *trace, const struct rp_op *op)
+{
+    return op->module != RP_MODULE_UNKNOWN && op->module < rp_module_count(trace->modules);
+}
+
 /* ---------------------------------------------------------------- communicators */
 
 static bool comms_alike(const struct rp_trace_comm *a, const struct rp_trace_comm *b)
@@ -143,34 +148,29 @@ static uint64_t module_key(const struct side *side, const struct rp_op *op)
     return side->names[op->module < rp_module_count(side->trace->modules) ? op->module : RP_MODULE_UNKNOWN];
 }
 
-static uint64_t name_key(const struct side *side, const struct rp_op *op)
+/* Module and phase as the two parts of a name (align.h). */
+static uint64_t name_of(const struct side *side, const struct rp_op *op)
 {
-    uint64_t parts[2] = {module_key(side, op), op->phase};
-    return XXH3_64bits(parts, sizeof(parts));
+    uint64_t module = module_key(side, op) & ~RP_ALIGN_PART;
+    return (rp_pair_knows_module(side->trace, op) ? module : 0) | op->phase;
 }
 
 /* The signature, and the peer of a send or receive, which a signature leaves out. */
-static uint64_t signature_key(const struct side *side, const struct rp_op *op)
+static uint64_t signature_key(const struct rp_op *op)
 {
-    (void)side;
     uint64_t parts[2] = {rp_op_signature(op), (uint32_t)op->root};
     return XXH3_64bits(parts, sizeof(parts));
 }
 
-static uint64_t kind_and_name_key(const struct side *side, const struct rp_op *op)
+static uint64_t kind_key(const struct rp_op *op)
 {
-    uint64_t parts[2] = {name_key(side, op), op->kind};
-    return XXH3_64bits(parts, sizeof(parts));
+    return op->kind;
 }
 
-static uint64_t whole_key(const struct side *side, const struct rp_op *op)
-{
-    uint64_t parts[2] = {name_key(side, op), signature_key(side, op)};
-    return XXH3_64bits(parts, sizeof(parts));
-}
-
-typedef uint64_t key_function(const struct side *side, const struct rp_op *op);
-static key_function *const levels[] = {whole_key, kind_and_name_key, signature_key};
+static const struct level {
+    uint64_t (*key)(const struct rp_op *op);
+    bool by_name; /* too */
+} levels[] = {{signature_key, true}, {kind_key, true}, {signature_key, false}};
 
 /* ---------------------------------------------------------------- one pair of lanes */
 
@@ -178,7 +178,7 @@ struct lane {
     const struct side *side;
     const uint32_t *index;
     size_t count;
-    uint64_t *keys;
+    uint64_t *keys, *names;
 };
 
 static bool lane_open(const struct side *side, size_t number, struct lane *lane)
@@ -186,15 +186,26 @@ static bool lane_open(const struct side *side, size_t number, struct lane *lane)
     size_t first = side->first[number], count = side->first[number + 1] - first;
     *lane = (struct lane){.side = side, .index = side->index + first, .count = count};
     lane->keys = malloc((count + 1) * sizeof(*lane->keys));
-    return lane->keys != NULL;
+    lane->names = malloc((count + 1) * sizeof(*lane->names));
+    if (lane->keys == NULL || lane->names == NULL)
+        return false;
+    for (size_t i = 0; i < count; i++)
+        lane->names[i] = name_of(side, &side->trace->ops[lane->index[i]].op);
+    return true;
+}
+
+static void lane_close(struct lane *lane)
+{
+    free(lane->keys);
+    free(lane->names);
 }
 
 /* Keys of part [from, to) of the lane. */
-static struct rp_align_keys lane_keys(struct lane *lane, size_t from, size_t to, key_function *key)
+static struct rp_align_keys lane_keys(struct lane *lane, size_t from, size_t to, const struct level *level)
 {
     for (size_t i = from; i < to; i++)
-        lane->keys[i] = key(lane->side, &lane->side->trace->ops[lane->index[i]].op);
-    return (struct rp_align_keys){lane->keys + from, to - from};
+        lane->keys[i] = level->key(&lane->side->trace->ops[lane->index[i]].op);
+    return (struct rp_align_keys){lane->keys + from, to - from, level->by_name ? lane->names + from : NULL};
 }
 
 static bool knows_module(const struct side *side, uint64_t module)
@@ -207,7 +218,7 @@ static bool may_be_renamed(const struct side *left, const struct rp_op *a, const
                            const struct rp_op *b)
 {
     uint64_t from = module_key(left, a), to = module_key(right, b);
-    if (from == to || a->module == RP_MODULE_UNKNOWN || b->module == RP_MODULE_UNKNOWN)
+    if (from == to || !rp_pair_knows_module(left->trace, a) || !rp_pair_knows_module(right->trace, b))
         return true;
     return !knows_module(right, from) || !knows_module(left, to);
 }
@@ -225,21 +236,21 @@ static void check_names(const struct lane *left, size_t i, size_t i_end, const s
 
 /* Aligns what has no partner yet between two pairs: left [i, i_end), right [j, j_end). */
 static enum rp_status align_gap(struct lane *left, size_t i, size_t i_end, struct lane *right, size_t j, size_t j_end,
-                                key_function *key, uint32_t *match)
+                                const struct level *level, uint32_t *match)
 {
     if (i == i_end || j == j_end)
         return RP_OK;
-    enum rp_status status = rp_align(lane_keys(left, i, i_end, key), lane_keys(right, j, j_end, key), match + i);
+    enum rp_status status = rp_align(lane_keys(left, i, i_end, level), lane_keys(right, j, j_end, level), match + i);
     for (size_t k = i; k < i_end; k++) {
         if (match[k] != RP_ALIGN_NONE)
             match[k] += (uint32_t)j;
     }
-    if (key == signature_key)
+    if (!level->by_name)
         check_names(left, i, i_end, right, match);
     return status;
 }
 
-static enum rp_status align_gaps(struct lane *left, struct lane *right, key_function *key, uint32_t *match)
+static enum rp_status align_gaps(struct lane *left, struct lane *right, const struct level *level, uint32_t *match)
 {
     enum rp_status status = RP_OK;
     size_t i = 0, j = 0;
@@ -248,7 +259,7 @@ static enum rp_status align_gaps(struct lane *left, struct lane *right, key_func
         while (i_end < left->count && match[i_end] == RP_ALIGN_NONE)
             i_end++;
         size_t j_end = i_end < left->count ? match[i_end] : right->count;
-        status = align_gap(left, i, i_end, right, j, j_end, key, match);
+        status = align_gap(left, i, i_end, right, j, j_end, level, match);
         i = i_end + 1;
         j = j_end + 1;
     }
@@ -259,7 +270,7 @@ static enum rp_status pair_lanes(const struct side *left_side, size_t left_numbe
                                  size_t right_number, struct rp_pairs *pairs)
 {
     enum rp_status status = RP_NO_MEMORY;
-    struct lane left, right = {0};
+    struct lane left = {0}, right = {0};
     uint32_t *match = NULL;
     if (!lane_open(left_side, left_number, &left) || !lane_open(right_side, right_number, &right))
         goto out;
@@ -269,7 +280,7 @@ static enum rp_status pair_lanes(const struct side *left_side, size_t left_numbe
     memset(match, 0xff, left.count * sizeof(*match)); /* RP_ALIGN_NONE */
     status = RP_OK;
     for (size_t level = 0; level < sizeof(levels) / sizeof(levels[0]) && status == RP_OK; level++)
-        status = align_gaps(&left, &right, levels[level], match);
+        status = align_gaps(&left, &right, &levels[level], match);
     for (size_t i = 0; i < left.count && status == RP_OK; i++) {
         if (match[i] == RP_ALIGN_NONE)
             continue;
@@ -278,8 +289,8 @@ static enum rp_status pair_lanes(const struct side *left_side, size_t left_numbe
     }
 out:
     free(match);
-    free(left.keys);
-    free(right.keys);
+    lane_close(&left);
+    lane_close(&right);
     return status;
 }
 

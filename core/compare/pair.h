@@ -7,6 +7,7 @@
  * Ops of a lane are aligned first by signature and name, because the layers of a model have equal signatures and a
  * skipped layer must not rename all that follow; then, between those pairs, by kind and name (an op that changed
  * its size), then by signature alone (an op that changed its name: only to or from one that the other run lacks).
+ * A module or phase that one run does not know, because replay did not look it up, may be any.
  *
  * Threads: pure; the traces are only read.
  */
@@ -33,6 +34,9 @@ bool rp_pair_compares(enum rp_op_kind kind);
 
 /* True if both ops, of one trace, are aligned together: same communicator, both on its lane or both not. */
 bool rp_pair_same_lane(const struct rp_op *a, const struct rp_op *b);
+
+/* False if the trace does not say in which module the op was called. */
+bool rp_pair_knows_module(const struct rp_trace *trace, const struct rp_op *op);
 
 /* The communicator of `other` that `comm` of `trace` is paired with, or NULL. */
 const struct rp_trace_comm *rp_pair_comm(const struct rp_trace *trace, const struct rp_trace_comm *comm,

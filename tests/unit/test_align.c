@@ -15,7 +15,8 @@
 /* Aligns and checks that pairs are equal and grow on both sides; returns how many there are. */
 static size_t align(const uint64_t *left, size_t n, const uint64_t *right, size_t m, uint32_t *match)
 {
-    assert_int_equal(rp_align((struct rp_align_keys){left, n}, (struct rp_align_keys){right, m}, match), RP_OK);
+    assert_int_equal(rp_align((struct rp_align_keys){left, n, NULL}, (struct rp_align_keys){right, m, NULL}, match),
+                     RP_OK);
     size_t pairs = 0;
     int64_t last = -1;
     for (size_t i = 0; i < n; i++) {
@@ -55,6 +56,59 @@ static void test_small_against_all_prefixes(void **state)
         for (size_t j = 0; j < m; j++)
             right[j] = (uint64_t)(rand() % letters);
         assert_int_equal(align(left, n, right, m, match), longest_common(left, n, right, m));
+    }
+}
+
+/* Keys are equal, names are 1 to `parts` in each part, or 0: not known. */
+static void random_names(uint64_t *names, size_t count, int parts)
+{
+    for (size_t i = 0; i < count; i++)
+        names[i] = (uint64_t)(rand() % (parts + 1)) * (RP_ALIGN_PART + 1) + (uint64_t)(rand() % (parts + 1));
+}
+
+static bool may_be_same_name(uint64_t a, uint64_t b)
+{
+    uint64_t low_a = a % 256, low_b = b % 256, high_a = a / 256, high_b = b / 256;
+    return (low_a == low_b || low_a * low_b == 0) && (high_a == high_b || high_a * high_b == 0);
+}
+
+/* As longest_common(), with names for keys. */
+static size_t longest_common_names(const uint64_t *left, size_t n, const uint64_t *right, size_t m)
+{
+    size_t table[33][33] = {{0}};
+    for (size_t i = 1; i <= n; i++) {
+        for (size_t j = 1; j <= m; j++) {
+            size_t skip = table[i - 1][j] > table[i][j - 1] ? table[i - 1][j] : table[i][j - 1];
+            size_t pair = table[i - 1][j - 1] + may_be_same_name(left[i - 1], right[j - 1]);
+            table[i][j] = pair > skip ? pair : skip;
+        }
+    }
+    return table[n][m];
+}
+
+static void test_names_against_all_prefixes(void **state)
+{
+    (void)state;
+    const uint64_t keys[32] = {0};
+    uint64_t left[32], right[32];
+    uint32_t match[32];
+    srand(13);
+    for (int round = 0; round < 20000; round++) {
+        size_t n = (size_t)rand() % 33, m = (size_t)rand() % 33, pairs = 0;
+        int parts = 1 + rand() % 6;
+        random_names(left, n, parts);
+        random_names(right, m, parts);
+        assert_int_equal(rp_align((struct rp_align_keys){keys, n, left}, (struct rp_align_keys){keys, m, right}, match),
+                         RP_OK);
+        int64_t last = -1;
+        for (size_t i = 0; i < n; i++) {
+            if (match[i] == RP_ALIGN_NONE)
+                continue;
+            assert_true(match[i] < m && (int64_t)match[i] > last && may_be_same_name(left[i], right[match[i]]));
+            last = match[i];
+            pairs++;
+        }
+        assert_int_equal(pairs, longest_common_names(left, n, right, m));
     }
 }
 
@@ -184,9 +238,13 @@ static void test_unlike_sequences_end(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_small_against_all_prefixes), cmocka_unit_test(test_empty_sides),
-        cmocka_unit_test(test_shorter_run_loses_its_tail), cmocka_unit_test(test_changed_among_equal_ones),
-        cmocka_unit_test(test_inserted_block_is_bridged),  cmocka_unit_test(test_many_windows),
+        cmocka_unit_test(test_small_against_all_prefixes),
+        cmocka_unit_test(test_names_against_all_prefixes),
+        cmocka_unit_test(test_empty_sides),
+        cmocka_unit_test(test_shorter_run_loses_its_tail),
+        cmocka_unit_test(test_changed_among_equal_ones),
+        cmocka_unit_test(test_inserted_block_is_bridged),
+        cmocka_unit_test(test_many_windows),
         cmocka_unit_test(test_unlike_sequences_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -193,10 +193,50 @@ static void rename_module(struct rp_trace *trace)
     }
 }
 
-static void forget_names(struct rp_trace *trace)
+static void forget_modules(struct rp_trace *trace)
 {
     for (size_t i = 0; i < trace->op_count; i++)
         trace->ops[i].op.module = RP_MODULE_UNKNOWN;
+}
+
+static void forget_names(struct rp_trace *trace, size_t from, size_t to)
+{
+    for (size_t i = from; i < to; i++) {
+        trace->ops[i].op.module = RP_MODULE_UNKNOWN;
+        trace->ops[i].op.phase = RP_PHASE_UNKNOWN;
+    }
+}
+
+static void forget_all_names(struct rp_trace *trace)
+{
+    forget_names(trace, 0, trace->op_count);
+}
+
+/* Where replay serves it looks no names up. Those of the last step must not be taken for those of the second one. */
+static void forget_names_inside(struct rp_trace *trace)
+{
+    forget_names(trace, at(1, 1), at(3, 0));
+}
+
+static void forget_names_and_resize(struct rp_trace *trace)
+{
+    forget_names(trace, at(1, 0), at(3, 0));
+    trace->ops[at(2, 4)].op.count = 999;
+}
+
+/* Without names ops are known by their signatures: the last of those that look alike is the one that is missed. */
+static void forget_names_and_drop(struct rp_trace *trace)
+{
+    forget_names(trace, at(1, 0), at(3, 0));
+    remove_op(trace, at(1, 1));
+}
+
+/* Only phases are known in the second step: the change of one of them is seen. */
+static void forget_modules_and_change_phase(struct rp_trace *trace)
+{
+    for (size_t i = at(1, 0); i < at(2, 0); i++)
+        trace->ops[i].op.module = RP_MODULE_UNKNOWN;
+    trace->ops[at(1, 5)].op.phase = RP_PHASE_RECOMPUTE;
 }
 
 static void change_phase(struct rp_trace *trace)
@@ -332,7 +372,18 @@ static const struct {
     {"root", change_root, RP_DIFF_DIFFERENT, {0, 0, 0, 0, 0, 1}, PER_STEP + 1, NO_FIRST, NO_FIRST},
     {"peer", change_peer, RP_DIFF_DIFFERENT, {0, 0, 0, 0, 0, 1}, PER_STEP + 10, NO_FIRST, NO_FIRST},
     {"rename", rename_module, RP_DIFF_DIFFERENT, {0, 0, 0, 0, 0, 0, 3 * STEPS}, 1, NO_FIRST, NO_FIRST},
-    {"no names", forget_names, RP_DIFF_DIFFERENT, {0, 0, 0, 0, 0, 0, 10 * STEPS}, 0, NO_FIRST, NO_FIRST},
+    {"no modules", forget_modules, RP_DIFF_ALIKE, {0}, NO_FIRST, NO_FIRST, NO_FIRST},
+    {"no names", forget_all_names, RP_DIFF_ALIKE, {0}, NO_FIRST, NO_FIRST, NO_FIRST},
+    {"no names inside", forget_names_inside, RP_DIFF_ALIKE, {0}, NO_FIRST, NO_FIRST, NO_FIRST},
+    {"no names, resize", forget_names_and_resize, RP_DIFF_DIFFERENT, {0, 0, 1}, 2 * PER_STEP + 4, NO_FIRST, NO_FIRST},
+    {"no names, drop", forget_names_and_drop, RP_DIFF_DIFFERENT, {1, [8] = 2}, PER_STEP + 3, NO_FIRST, PER_STEP + 1},
+    {"no modules, phase",
+     forget_modules_and_change_phase,
+     RP_DIFF_DIFFERENT,
+     {[6] = 1},
+     PER_STEP + 5,
+     NO_FIRST,
+     NO_FIRST},
     {"phase", change_phase, RP_DIFF_DIFFERENT, {0, 0, 0, 0, 0, 0, 1}, PER_STEP + 3, NO_FIRST, NO_FIRST},
     {"launches", change_launches, RP_DIFF_DIFFERENT, {[7] = 1}, NO_FIRST, PER_STEP + 1, NO_FIRST},
     {"digest", change_digest, RP_DIFF_DIFFERENT, {[7] = 1}, NO_FIRST, PER_STEP + 1, NO_FIRST},
