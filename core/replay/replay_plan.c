@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/steps/cycle.h"
-
 void rp_replay_drop_plan(struct rp_replay *replay)
 {
     rp_plan_free(&replay->plan);
@@ -37,7 +35,7 @@ static void name_entries(struct rp_replay *replay)
     for (size_t i = replay->plan.first; i < replay->plan.end && entry < replay->plan.count; i++) {
         const struct rp_learned *item = &replay->items[i];
         uint64_t position = replay->from + i;
-        if (item->kind != RP_OP_ALL_GATHER && item->bytes <= RP_CYCLE_SMALL_BYTES)
+        if (rp_learned_is_small(item))
             continue;
         if (rp_past_has(replay, position))
             replay->events[entry] = rp_past_at(replay, position)->event;

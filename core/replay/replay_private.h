@@ -16,6 +16,7 @@
 
 #include "core/replay/replay.h"
 #include "core/replay/replay_cursor.h"
+#include "core/steps/cycle.h"
 
 /* One op of the lane as it passed; the last of them are kept in a ring. */
 struct rp_past {
@@ -145,6 +146,12 @@ static inline struct rp_past *rp_past_at(const struct rp_replay *replay, uint64_
 static inline bool rp_past_has(const struct rp_replay *replay, uint64_t position)
 {
     return position < replay->next && replay->next - position <= replay->past_count;
+}
+
+/* Not in a plan: SMALL (cycle.h). */
+static inline bool rp_learned_is_small(const struct rp_learned *item)
+{
+    return item->kind != RP_OP_ALL_GATHER && item->bytes <= RP_CYCLE_SMALL_BYTES;
 }
 
 /* Positions of one cycle, small ops included. */

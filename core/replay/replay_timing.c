@@ -6,8 +6,6 @@
  */
 #include "core/replay/replay_private.h"
 
-#include "core/steps/cycle.h"
-
 #define JUDGED_CYCLES 3u /* a median of fewer is chance */
 
 static uint64_t median(const uint64_t *values, uint32_t count)
@@ -25,11 +23,6 @@ static uint64_t median(const uint64_t *values, uint32_t count)
 
 /* ---------------------------------------------------------------- plain */
 
-static bool is_small(const struct rp_learned *item)
-{
-    return item->kind != RP_OP_ALL_GATHER && item->bytes <= RP_CYCLE_SMALL_BYTES;
-}
-
 /* Index of the first item of the cycle that ends before `end`, or SIZE_MAX if the items there are not one. */
 static size_t cycle_before(const struct rp_replay *replay, size_t end)
 {
@@ -39,7 +32,7 @@ static size_t cycle_before(const struct rp_replay *replay, size_t end)
         if (index == 0)
             return SIZE_MAX;
         index--;
-        if (is_small(&replay->items[index]))
+        if (rp_learned_is_small(&replay->items[index]))
             continue;
         if (replay->items[index].signature != replay->plan.entries[--entry].signature)
             return SIZE_MAX;
