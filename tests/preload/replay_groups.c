@@ -239,6 +239,19 @@ static void errors(int rank, int ranks)
     }
 }
 
+/* For REPRISE_STRICT=1: a group with a call that comes too early is refused at its end, which says what. */
+static void strict(int rank, int ranks)
+{
+    struct world world = trained(rank, ranks, 0, NULL);
+    group_start();
+    NCCL(gather_call(&world, 0));
+    NCCL(ncclReduceScatter(world.full[1], world.reduced, COUNT, ncclUint32, ncclSum, world.comm, world.stream));
+    CHECK(ncclGroupEnd() == ncclInvalidUsage);
+    CHECK(strstr(ncclGetLastError(world.comm), "expected all-gather") != NULL);
+    gather_check(&world, 0);
+    NCCL(ncclCommDestroy(world.comm));
+}
+
 /* ---------------------------------------------------------------- unusual ends */
 
 static void simulated(int rank, int ranks)
@@ -311,6 +324,7 @@ static const struct test_case cases[] = {
     {"several", 2, several, -1},       {"send-receive", 3, send_receive, -1},
     {"nested", 2, nested, -1},         {"user-reductions", 2, user_reductions, -1},
     {"background", 2, background, -1}, {"errors", 2, errors, -1},
+    {"strict", 2, strict, -1},
     {"simulated", 2, simulated, -1},   {"thread-ends", 2, thread_ends, -1},
     {"spread", 2, spread, -1},
 };

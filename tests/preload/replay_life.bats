@@ -14,14 +14,19 @@ setup() {
     ln -s "$BUILD/libreprise.so" libreprise.so
 }
 
-# replayed PROGRAM CASE: all is well for the program, behind the library as alone.
-replayed() {
-    timeout 60 "$BUILD/tests/$1" "$2" > plain.out
+# behind PROGRAM CASE: all is well for the program behind the library.
+behind() {
     FAKE_REALTIME=1 FAKE_LINK_LATENCY_US=1000 LD_PRELOAD="$PWD/libreprise.so" REPRISE_MODE=replay \
         REPRISE_TRACE="$PWD/trace" REPRISE_LOG=info timeout 60 "$BUILD/tests/$1" "$2" > run.out 2> run.err || {
         cat run.err
         return 1
     }
+}
+
+# replayed PROGRAM CASE: as alone.
+replayed() {
+    timeout 60 "$BUILD/tests/$1" "$2" > plain.out
+    behind "$@"
     diff plain.out run.out
 }
 
@@ -45,6 +50,7 @@ served() {
 @test "a reduction of the user's that is destroyed inside the group" { replayed replay_groups user-reductions; }
 @test "a group that goes on in the background delivers later, and is not kept before" { served replay_groups background; }
 @test "a group with a wrong call: each call returns what it would alone" { replayed replay_groups errors; }
+@test "strict: a group with a call that comes too early fails" { REPRISE_STRICT=1 behind replay_groups strict; }
 @test "groups that are simulated" { served replay_groups simulated; }
 @test "a thread that ends inside a group" { served replay_groups thread-ends; }
 @test "groups over several streams and communicators" { served replay_groups spread; }

@@ -23,7 +23,7 @@
 #include "shim/real.h"
 
 #define UNITS 4
-#define COUNT 257 /* words of a shard: an odd size */
+#define COUNT 1031 /* words of a shard: an odd size, and more than what passes as small */
 #define RANKS_MAX 4
 #define IDS 32
 #define SECONDS 60 /* a rank that hangs */
