@@ -19,6 +19,7 @@
  */
 #include "shim/channel.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -27,6 +28,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
@@ -34,6 +36,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/clock.h"
 #include "core/replay/learn.h"
 
 #define XXH_INLINE_ALL
@@ -45,6 +48,9 @@
 #define FREEING_WAIT_NS 100000 /* at most FREEING_WAITS times: the rank that frees may have died */
 #define FREEING_WAITS 200
 #define INTERRUPTIONS 100
+#define DIRECTORY "/dev/shm"
+#define NAME_BEGIN "reprise-"
+#define LEFT_AFTER_S 60
 
 struct head {
     _Alignas(64) _Atomic uint32_t users; /* ranks that use the table; FREEING */
@@ -163,6 +169,7 @@ static enum rp_status open_file(struct rp_channel *channel)
     channel->descriptor = shm_open(channel->name, O_RDWR | O_CREAT, 0600);
     if (channel->descriptor < 0)
         return fail_errno("cannot open", channel->name);
+    flock(channel->descriptor, LOCK_SH | LOCK_NB); /* until it is closed and unmapped; for remove_left() */
     move_up(channel);
     enum rp_status status = check_file(channel);
     if (status == RP_OK && !within_file_limit(channel->bytes))
@@ -183,13 +190,46 @@ static enum rp_status map_file(struct rp_channel *channel)
     return RP_OK;
 }
 
+/* ---------------------------------------------------------------- what was left behind */
+
+/*
+ * Ranks that are killed before all have come leave their segment's name behind. Whoever has a segment open holds a lock
+ * on it, which ends with the process, so a name of this user without one is nobody's; a young one may be about to be
+ * locked.
+ */
+static void remove_left(int directory, const char *name)
+{
+    struct stat info;
+    int file = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (file < 0)
+        return;
+    time_t now = (time_t)(rp_wall_ns() / 1000000000);
+    if (fstat(file, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid() &&
+        now - info.st_mtime > LEFT_AFTER_S && flock(file, LOCK_EX | LOCK_NB) == 0)
+        unlinkat(directory, name, 0);
+    close(file);
+}
+
+/* Once a process. */
+static void remove_all_left(void)
+{
+    static _Atomic bool done; /* relaxed would do: nothing hangs on it */
+    DIR *directory = atomic_exchange(&done, true) ? NULL : opendir(DIRECTORY);
+    if (directory == NULL)
+        return;
+    for (const struct dirent *entry; (entry = readdir(directory)) != NULL;)
+        if (strncmp(entry->d_name, NAME_BEGIN, strlen(NAME_BEGIN)) == 0)
+            remove_left(dirfd(directory), entry->d_name);
+    closedir(directory);
+}
+
 /* ---------------------------------------------------------------- opening and closing */
 
 /* Alike on all ranks of the communicator that may share it. */
 static void set_name(struct rp_channel *channel, uint64_t key, uint32_t seats)
 {
     uint64_t words[4] = {key, geteuid(), seats, SEGMENT_VERSION};
-    snprintf(channel->name, sizeof(channel->name), "/reprise-%016llx",
+    snprintf(channel->name, sizeof(channel->name), "/" NAME_BEGIN "%016llx",
              (unsigned long long)XXH64(words, sizeof(words), 0));
 }
 
@@ -248,6 +288,7 @@ enum rp_status rp_channel_open(uint64_t key, uint32_t seats, uint64_t terms, str
     channel->descriptor = -1;
     set_name(channel, key, seats);
     set_sizes(channel, seats);
+    remove_all_left();
     enum rp_status status = open_file(channel);
     if (status == RP_OK)
         status = map_file(channel);

@@ -4,7 +4,8 @@
  * (another host, another /dev/shm) see fewer ranks than the communicator has, and the lane is passive.
  *
  * Name: hash of what the ranks share at creation. 0600. fallocate before the first touch: a failed touch of a full
- * /dev/shm would be SIGBUS. MADV_DONTFORK: a child of a fork has no part in it, and may only close it.
+ * /dev/shm would be SIGBUS. Names that killed ranks have left behind are removed by later ones. MADV_DONTFORK: a child
+ * of a fork has no part in it, and may only close it.
  *
  * Threads: one at a time for each channel.
  */

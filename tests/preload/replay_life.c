@@ -223,6 +223,21 @@ static void no_locked_memory(int rank, int ranks)
     limited(rank, ranks, RLIMIT_MEMLOCK, 0);
 }
 
+static void *make_alone(void *argument)
+{
+    comm_make(0, RANKS_MAX, *(int *)argument);
+    return NULL;
+}
+
+/* The others never come. It ends when the test ends it. */
+static void alone(int rank, int ranks)
+{
+    static int id;
+    (void)rank, (void)ranks;
+    thread_start(make_alone, &id);
+    pause();
+}
+
 static const struct test_case cases[] = {
     {"plain", 2, plain_life, -1},
     {"remade", 2, remade, -1},
@@ -236,6 +251,7 @@ static const struct test_case cases[] = {
     {"fork-trains", 2, fork_trains, -1},
     {"few-files", 2, few_files, -1},
     {"no-locked-memory", 2, no_locked_memory, -1},
+    {"alone", 1, alone, 0},
 };
 
 int main(int argc, char **argv)
