@@ -111,10 +111,8 @@ names_of_ours() {
 @test "a stream made anew for each step, and the default ones" { served replay_data streams; }
 @test "gathers captured into a graph" { served replay_data captured; }
 @test "another thread takes all memory of the device, again and again" {
-    export FAKE_MEMORY_MB=40 REPRISE_BUDGET=16M
-    served replay_data starved
+    FAKE_MEMORY_MB=40 REPRISE_BUDGET=16M served replay_data starved
 }
 @test "no memory where gathers would be kept for the first time" {
-    export FAKE_MEMORY_MB=40 REPRISE_BUDGET=16M
-    replayed replay_data none-left
+    FAKE_MEMORY_MB=40 REPRISE_BUDGET=16M replayed replay_data none-left
 }

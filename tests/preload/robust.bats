@@ -37,7 +37,7 @@ run_with() {
 same_in_every_mode() {
     local mode
     run_plain "$@"
-    for mode in unset off record; do
+    for mode in unset off record replay; do
         run_with "$mode" "$@"
         echo "mode $mode"
         diff results/plain.out results/with.out
