@@ -66,6 +66,12 @@ enum rp_mode rp_options_mode(const char *value)
     return mode;
 }
 
+bool rp_options_is_mode(const char *value)
+{
+    enum rp_mode mode;
+    return value == NULL || value[0] == '\0' || read_mode(value, &mode);
+}
+
 const char *rp_options_mode_name(enum rp_mode mode)
 {
     return mode_names[mode];

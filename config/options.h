@@ -65,6 +65,9 @@ void rp_options_read(char *const *environment, struct rp_options *options);
  * read. */
 enum rp_mode rp_options_mode(const char *value);
 
+/* False if a value of REPRISE_MODE is malformed: neither unset nor empty nor a mode. */
+bool rp_options_is_mode(const char *value);
+
 /* The value of REPRISE_MODE that means `mode`. */
 const char *rp_options_mode_name(enum rp_mode mode);
 

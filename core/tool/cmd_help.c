@@ -5,14 +5,14 @@
 #include "config/options.h"
 #include "core/tool/tool.h"
 
+/* main() knows "help COMMAND". */
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
-    (void)argument;
     bool *markdown = state->input;
     if (key == 'm')
         *markdown = true;
     else if (key == ARGP_KEY_ARG)
-        argp_error(state, "takes no argument; 'reprise COMMAND --help' tells about a command");
+        argp_error(state, "'%s' is no command; 'reprise help' lists them", argument);
     else
         return ARGP_ERR_UNKNOWN;
     return 0;
@@ -26,7 +26,7 @@ static void print_commands(void)
 #define X(name, arguments, summary) printf("  reprise %-4s %-44s %s\n", #name, arguments, summary);
     RP_COMMANDS(X)
 #undef X
-    printf("'reprise COMMAND --help' lists a command's options.\n\nEnvironment of libreprise.so:\n");
+    printf("'reprise help COMMAND' lists a command's options.\n\nEnvironment of libreprise.so:\n");
 }
 
 int rp_cmd_help(int argc, char **argv)
@@ -35,8 +35,9 @@ int rp_cmd_help(int argc, char **argv)
         {"markdown", 'm', NULL, 0, "Only the table of REPRISE_* variables, as Markdown", 0},
         {0},
     };
-    static const struct argp argp = {options, parse, NULL, "Prints the commands and the REPRISE_* variables.",
-                                     NULL,    NULL,  NULL};
+    static const struct argp argp = {
+        options, parse, "[COMMAND]", "Prints the commands and the REPRISE_* variables, or the help of one command.",
+        NULL,    NULL,  NULL};
     bool markdown = false;
     rp_tool_parse(&argp, "help", 0, argc, argv, &markdown);
     if (!markdown)

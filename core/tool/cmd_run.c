@@ -44,6 +44,10 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case 'l':
         arguments->library = argument;
         return 0;
+    case '?': /* not argp's own, which has "[OPTION...]" for what must be said */
+        printf("Usage: reprise run %s\n", RP_RUN_ARGUMENTS);
+        argp_state_help(state, stdout, ARGP_HELP_DOC | ARGP_HELP_LONG | ARGP_HELP_EXIT_OK);
+        return 0;
     case ARGP_KEY_ARG: /* the rest belongs to the command */
         arguments->command = &state->argv[state->next - 1];
         state->next = state->argc;
@@ -69,16 +73,33 @@ static int set_directory(const char *directory)
     return setenv("REPRISE_TRACE", absolute, 1);
 }
 
+static void say_malformed_mode(const char *value, enum rp_mode used)
+{
+    static const char expected[] =
+#define X(name, text) ", " text
+        RP_MODES(X)
+#undef X
+        ;
+    char shown[100];
+    rp_tool_error("run", "REPRISE_MODE is \"%s\", expected: %s; %s", rp_tool_safe(value, shown, sizeof(shown)),
+                  expected + strlen(", "), used == RP_MODE_REPLAY ? "replaying" : "recording");
+}
+
 /* What the options say, else what the environment says unless that is to do nothing, else record. */
 static enum rp_mode choose_mode(const struct arguments *arguments)
 {
-    enum rp_mode before = rp_options_mode(getenv("REPRISE_MODE"));
+    const char *value = getenv("REPRISE_MODE");
+    enum rp_mode before = rp_options_mode(value), used = arguments->mode;
+    if (used == RP_MODE_OFF)
+        used = before != RP_MODE_OFF ? before : RP_MODE_RECORD;
+    if (!rp_options_is_mode(value))
+        say_malformed_mode(value, used);
     if (arguments->mode == RP_MODE_OFF)
-        return before != RP_MODE_OFF ? before : RP_MODE_RECORD;
+        return used;
     if (before != RP_MODE_OFF && before != arguments->mode)
         rp_tool_error("run", "--%s takes the place of REPRISE_MODE=%s", rp_options_mode_name(arguments->mode),
                       rp_options_mode_name(before));
-    return arguments->mode;
+    return used;
 }
 
 static int set_environment(const struct arguments *arguments, const char *library)
@@ -98,19 +119,26 @@ static int set_environment(const struct arguments *arguments, const char *librar
 int rp_cmd_run(int argc, char **argv)
 {
     static const struct argp_option options[] = {
-        {"record", 'r', "DIR", 0, "Write the trace to DIR, which must not exist yet (default: reprise-<time>-<pid>)",
-         0},
+        {"record", 'r', "DIR", 0,
+         "Write the trace to DIR, which must not exist yet (default: reprise-<time>-<pid of rank 0>)", 0},
         {"replay", 'p', "DIR", 0, "Also serve repeated gathers from memory; the trace goes to DIR, as with --record",
          0},
         {"lib", 'l', "FILE", 0, "Load this libreprise.so instead of the one that belongs to this command", 0},
+        {"help", '?', NULL, 0, "Give this help list", -1},
+        {"usage", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, -1}, /* argp tells of it */
         {0},
     };
-    static const struct argp argp = {
-        options, parse, "COMMAND...", "Runs COMMAND with Reprise loaded and records it, or replays it.",
-        NULL,    NULL,  NULL};
+    static const struct argp argp = {options,
+                                     parse,
+                                     RP_RUN_ARGUMENTS,
+                                     "Runs COMMAND with Reprise loaded and records it, or replays it.\v"
+                                     "With neither: REPRISE_MODE=replay if it is set, else record.",
+                                     NULL,
+                                     NULL,
+                                     NULL};
     struct arguments arguments = {0};
     char library[PATH_MAX];
-    rp_tool_parse(&argp, "run", ARGP_IN_ORDER, argc, argv, &arguments);
+    rp_tool_parse(&argp, "run", ARGP_IN_ORDER | ARGP_NO_HELP, argc, argv, &arguments);
     if (rp_library_find("run", arguments.library, library) != RP_OK || set_environment(&arguments, library) != 0)
         return RP_EXIT_ERROR;
     execvp(arguments.command[0], arguments.command);

@@ -23,10 +23,20 @@ struct arguments {
     int32_t rank;
     int32_t step;
     enum view view;
+    const char *view_option; /* that chose it, or NULL */
     bool all_ops;
 };
 
 /* ---------------------------------------------------------------- arguments */
+
+static void take_view(struct argp_state *state, enum view view, const char *option)
+{
+    struct arguments *arguments = state->input;
+    if (arguments->view_option != NULL && arguments->view != view)
+        argp_error(state, "%s and %s exclude each other", arguments->view_option, option);
+    arguments->view = view;
+    arguments->view_option = option;
+}
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
@@ -42,16 +52,16 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         arguments->all_ops = true;
         return 0;
     case 'o':
-        arguments->view = VIEW_ORDER;
+        take_view(state, VIEW_ORDER, "--order");
         return 0;
     case 'm':
-        arguments->view = VIEW_MODULES;
+        take_view(state, VIEW_MODULES, "--modules");
         return 0;
     case 'p':
-        arguments->view = VIEW_PLAN;
+        take_view(state, VIEW_PLAN, "--plan");
         return 0;
     case 'c':
-        arguments->view = VIEW_CSV;
+        take_view(state, VIEW_CSV, "--csv");
         return 0;
     case ARGP_KEY_ARG:
         if (arguments->path != NULL)

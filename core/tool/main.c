@@ -50,5 +50,11 @@ int main(int argc, char **argv)
         fprintf(stderr, "reprise: '%s' is no command; 'reprise help' lists them\n", name);
         return RP_EXIT_ERROR;
     }
+    const struct command *topic = argc == 3 && strcmp(name, "help") == 0 ? find_command(argv[2]) : NULL;
+    if (topic != NULL) {
+        static char option[] = "--help";
+        char *arguments[] = {argv[2], option, NULL};
+        return finish_output(topic->name, topic->run(2, arguments));
+    }
     return finish_output(command->name, command->run(argc - 1, argv + 1));
 }

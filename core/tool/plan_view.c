@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "core/replay/replay.h"
 #include "core/tool/rows.h"
 #include "core/tool/source.h"
 #include "core/tool/states.h"
@@ -55,12 +56,13 @@ static void print_totals_head(FILE *out)
 
 static void print_totals(FILE *out, const struct totals *totals, const char *of)
 {
+    char bytes[32];
     fprintf(out, "%8" PRIu64, totals->gathers);
     for (size_t s = RP_SOURCE_NONE + 1; s < RP_SOURCE_COUNT; s++) {
         int width = (int)strlen(rp_source_name((enum rp_source)s));
         fprintf(out, "  %*" PRIu64, width > 8 ? width : 8, totals->by_source[s]);
     }
-    fprintf(out, "  %14" PRIu64 "  %s\n", totals->bytes, of);
+    fprintf(out, "  %14s  %s\n", rp_replay_print_size(totals->bytes, bytes, sizeof(bytes)), of);
 }
 
 enum rp_status rp_plan_view_print(FILE *out, const struct rp_trace *trace, size_t from, size_t to, const char *title)

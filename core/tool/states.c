@@ -48,14 +48,14 @@ static int compare_changes(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
+/* The text says what state it is. */
 static void print_change(FILE *out, const struct rp_trace *trace, const struct rp_trace_change *change)
 {
     char comm[16] = "-", text[4 * RP_STATE_TEXT_MAX + 5];
     if (change->comm != RP_NO_COMM)
         snprintf(comm, sizeof(comm), "%" PRIu32, change->comm);
-    rp_tool_safe(change->text, text, sizeof(text));
-    fprintf(out, "%9.3f  %12s  %s%s%s\n", rp_trace_ns(trace, change->ticks) * 1e-9, comm, names[change->state],
-            text[0] != '\0' ? ": " : "", text);
+    rp_tool_safe(change->text[0] != '\0' ? change->text : names[change->state], text, sizeof(text));
+    fprintf(out, "%9.3f  %12s  %s\n", rp_trace_ns(trace, change->ticks) * 1e-9, comm, text);
 }
 
 enum rp_status rp_states_replay(FILE *out, const struct rp_trace *trace)

@@ -13,13 +13,14 @@
 
 #include "core/status.h"
 
+#define RP_RUN_ARGUMENTS "[--record=DIR|--replay=DIR] [--] COMMAND..."
+
 /* X(name, arguments, summary): every command is a function rp_cmd_<name>() in cmd_<name>.c */
 #define RP_COMMANDS(X)                                                                          \
-    X(run, "[--record DIR|--replay DIR] [--] COMMAND...",                                       \
-      "run a command with Reprise loaded: record it, or replay it")                             \
+    X(run, RP_RUN_ARGUMENTS, "run a command with Reprise loaded: record it, or replay it")      \
     X(show, "DIR|FILE", "print the ops of a recorded run, step by step, with module and phase") \
     X(diff, "A B", "compare two recorded runs and name the first difference")                   \
-    X(help, "[--markdown]", "print the commands and the REPRISE_* variables")
+    X(help, "[COMMAND|--markdown]", "print the commands and the REPRISE_* variables, or one command's help")
 
 #define X(name, arguments, summary) int rp_cmd_##name(int argc, char **argv);
 RP_COMMANDS(X)

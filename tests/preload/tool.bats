@@ -195,15 +195,15 @@ position  module    phase     op                           communicator  source
       52  layers.0  backward  all-gather 2.0 MiB bfloat16             0  memory
 
  gathers   network  network, kept    memory  repaired  withdrawn  bytes not sent
-       6         0              3         1         1          1         2097152  step 6
-      42        18             12         6         3          3        12582912  whole run
+       6         0              3         1         1          1         2.0 MiB  step 6
+      42        18             12         6         3          3        12.0 MiB  whole run
 
   seconds  communicator  what became of replay
     0.000             0  replay learning
-    0.036             0  replay armed: from position 27
-    0.083             0  replay resting: a rank waited longer than the bound
-    0.083             1  replay passive: \x1b[31mnothing repeats
-    0.084             0  replay figures: gathers: 6 from memory" ]
+    0.036             0  armed: from position 27
+    0.083             0  resting: a rank waited longer than the bound
+    0.083             1  passive: \x1b[31mnothing repeats
+    0.084             0  6 hits" ]
     succeeds show a --plan --step all
     [ "$(grep -c '  memory$' out)" = 6 ]
     [ "$(grep -c '^ .* \(step 6\|all steps\|whole run\)$' out)" = 1 ]
@@ -217,12 +217,12 @@ position  module    phase     op                           communicator  source
 @test "show: a plan on one rank, and where nothing was replayed" {
     make_trace a steps=7 replay=3 miss=0 at=5 only=1
     succeeds show a --plan --rank 1
-    has "      42        18             12        10         2          0        20971520  whole run"
+    has "      42        18             12        10         2          0        20.0 MiB  whole run"
     succeeds show a --plan --rank 0
-    has "      42        18             12        12         0          0        25165824  whole run"
+    has "      42        18             12        12         0          0        24.0 MiB  whole run"
     make_trace b
     succeeds show b --plan
-    has "      36        36              0         0         0          0               0  whole run"
+    has "      36        36              0         0         0          0             0 B  whole run"
     [ "$(tail -1 out)" = "no replay in this trace" ]
 }
 
@@ -230,7 +230,7 @@ position  module    phase     op                           communicator  source
     make_trace a steps=9 microbatches=2 replay=4
     succeeds show a --plan
     has "rank 0: 189 ops in 9 steps, 9 of them whole; 2 communicators"
-    has "      12         0              3         9         0          0        18874368  step 8"
+    has "      12         0              3         9         0          0        18.0 MiB  step 8"
 }
 
 @test "show: states are counted in one line" {
@@ -439,6 +439,11 @@ END
     refuses "reprise show: no trace given" show
     refuses "reprise show: takes one trace" show a a
     refuses "reprise show: unrecognized option '--ranks'" show --ranks a
+    refuses "reprise show: --plan and --order exclude each other" show --plan --order a
+    refuses "reprise show: --modules and --plan exclude each other" show a --modules --plan
+    refuses "reprise show: --csv and --plan exclude each other" show a --csv --plan
+    succeeds show a --plan --plan
+    refuses "reprise help: 'record' is no command; 'reprise help' lists them" help record
     refuses "reprise show: --rank wants a number from 0, not '1x'" show --rank 1x a
     refuses "reprise show: --step wants a number from 1, not '0'" show --step 0 a
     refuses "reprise diff: two traces are needed" diff a
@@ -474,6 +479,25 @@ END
     [ "$(grep -c '^| `REPRISE_' out)" = "$(grep -c '^OPTION(' "$BATS_TEST_DIRNAME/../../config/options.def")" ]
     succeeds show --help
     grep -q '^Usage: reprise show \[OPTION...\] DIR|FILE$' out
+}
+
+@test "help: of one command" {
+    for name in run show diff help; do
+        succeeds $name --help
+        cp out long
+        succeeds help $name
+        cmp out long
+    done
+    succeeds help run
+    [ "$(head -1 out)" = 'Usage: reprise run [--record=DIR|--replay=DIR] [--] COMMAND...' ]
+    has "With neither: REPRISE_MODE=replay if it is set, else record."
+    cp out long
+    succeeds run '-?'
+    cmp out long
+    succeeds run --usage
+    cmp out long
+    succeeds run -- printf '%s\n' --help
+    has "--help"
 }
 
 # ---------------------------------------------------------------- run
@@ -512,6 +536,20 @@ END
     REPRISE_MODE=record reprise run --replay x -- sh -c 'echo "$REPRISE_MODE"'
     [ "$status" = 0 ] && has "replay"
     [ "$(cat err)" = "reprise run: --replay takes the place of REPRISE_MODE=record" ]
+}
+
+@test "run: a malformed mode in the environment is said" {
+    # shellcheck disable=SC2016 # the command's shell expands them
+    REPRISE_MODE=replya reprise run -- sh -c 'echo "$REPRISE_MODE"'
+    [ "$status" = 0 ] && has "record"
+    [ "$(cat err)" = 'reprise run: REPRISE_MODE is "replya", expected: off, record, replay; recording' ]
+    # shellcheck disable=SC2016
+    REPRISE_MODE=$'\e[1m' reprise run --replay x -- sh -c 'echo "$REPRISE_MODE"'
+    [ "$status" = 0 ] && has "replay"
+    [ "$(cat err)" = 'reprise run: REPRISE_MODE is "\x1b[1m", expected: off, record, replay; replaying' ]
+    # shellcheck disable=SC2016
+    REPRISE_MODE= succeeds run -- sh -c 'echo "$REPRISE_MODE"'
+    has "record"
 }
 
 @test "run: the library takes what replay can be told" {

@@ -204,7 +204,7 @@ static void put_state(struct maker *maker, enum rp_trace_state state, uint32_t c
 static void put_step(struct maker *maker)
 {
     char armed[64];
-    snprintf(armed, sizeof(armed), "from position %" PRIu64, maker->position[WORLD]);
+    snprintf(armed, sizeof(armed), "armed: from position %" PRIu64, maker->position[WORLD]);
     if (maker->step == set.replay)
         put_state(maker, RP_STATE_REPLAY_ARMED, WORLD, armed);
     for (maker->microbatch = 0; maker->microbatch < set.microbatches; maker->microbatch++)
@@ -220,11 +220,11 @@ static void put_states(struct maker *maker)
         put_state(maker, RP_STATE_FORKED, RP_NO_COMM, NULL);
     if (set.replay < 0)
         return;
-    put_state(maker, RP_STATE_REPLAY_FIGURES, WORLD, "gathers: 6 from memory");
+    put_state(maker, RP_STATE_REPLAY_FIGURES, WORLD, "6 hits");
     maker->now -= 1000;
     if (set.withdraw >= 0)
-        put_state(maker, RP_STATE_REPLAY_RESTING, WORLD, "a rank waited longer than the bound");
-    put_state(maker, RP_STATE_REPLAY_PASSIVE, NORM, "\x1b[31mnothing repeats");
+        put_state(maker, RP_STATE_REPLAY_RESTING, WORLD, "resting: a rank waited longer than the bound");
+    put_state(maker, RP_STATE_REPLAY_PASSIVE, NORM, "passive: \x1b[31mnothing repeats");
     maker->now += 1000;
 }
 

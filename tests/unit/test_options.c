@@ -213,6 +213,9 @@ static void test_mode_alone(void **state)
     assert_int_equal(rp_options_mode("repaly"), RP_MODE_OFF);
     assert_int_equal(rp_options_mode("Record"), RP_MODE_RECORD);
     assert_int_equal(rp_options_mode("replay"), RP_MODE_REPLAY);
+    assert_true(rp_options_is_mode(NULL) && rp_options_is_mode("") && rp_options_is_mode("Off"));
+    assert_true(rp_options_is_mode("replay") && rp_options_is_mode("record"));
+    assert_false(rp_options_is_mode("replya") || rp_options_is_mode("replay "));
 }
 
 static void test_empty_is_unset(void **state)
