@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/tool/tool.h"
 #include "core/trace/trace_format.h"
@@ -48,14 +49,26 @@ static int compare_changes(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* The text says what state it is. */
+/* "passive: it is nonblocking". Most texts begin with the word themselves; those of learning say more than it does. */
+static char *change_text(const struct rp_trace_change *change, char *text, size_t size)
+{
+    const char *word = names[change->state] + strlen("replay ");
+    if (change->text[0] == '\0')
+        return rp_tool_safe(names[change->state], text, size);
+    if (change->state == RP_STATE_REPLAY_LEARNING || strncmp(change->text, word, strlen(word)) == 0)
+        return rp_tool_safe(change->text, text, size);
+    int used = snprintf(text, size, "%s: ", word);
+    rp_tool_safe(change->text, text + used, size - (size_t)used);
+    return text;
+}
+
 static void print_change(FILE *out, const struct rp_trace *trace, const struct rp_trace_change *change)
 {
-    char comm[16] = "-", text[4 * RP_STATE_TEXT_MAX + 5];
+    char comm[16] = "-", text[4 * RP_STATE_TEXT_MAX + 20];
     if (change->comm != RP_NO_COMM)
         snprintf(comm, sizeof(comm), "%" PRIu32, change->comm);
-    rp_tool_safe(change->text[0] != '\0' ? change->text : names[change->state], text, sizeof(text));
-    fprintf(out, "%9.3f  %12s  %s\n", rp_trace_ns(trace, change->ticks) * 1e-9, comm, text);
+    fprintf(out, "%9.3f  %12s  %s\n", rp_trace_ns(trace, change->ticks) * 1e-9, comm,
+            change_text(change, text, sizeof(text)));
 }
 
 enum rp_status rp_states_replay(FILE *out, const struct rp_trace *trace)

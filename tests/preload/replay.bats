@@ -74,7 +74,7 @@ became() {
 }
 # Before its end.
 passive() {
-    became "$1" | grep 'replay passive' | grep -qv 'the communicator ends'
+    became "$1" | grep '  passive: ' | grep -qv 'the communicator ends'
 }
 
 # The lines NAME.lines say once that, and why, a communicator is not replayed.
@@ -395,6 +395,6 @@ nothing_new() {
     grep -q 'all-gather .* network, kept$' plan
     hits=$(count run.trace 0 memory)
     awk -v hits="$hits" '/whole run$/ { found = $4 == hits } END { exit !found }' plan
-    grep -q 'replay armed' plan
-    grep -q 'replay figures: ' plan
+    grep -q '  armed: ' plan
+    grep -q '  figures: [0-9]* hits, ' plan
 }

@@ -203,7 +203,7 @@ position  module    phase     op                           communicator  source
     0.036             0  armed: from position 27
     0.083             0  resting: a rank waited longer than the bound
     0.083             1  passive: \x1b[31mnothing repeats
-    0.084             0  6 hits" ]
+    0.084             0  figures: 6 hits" ]
     succeeds show a --plan --step all
     [ "$(grep -c '  memory$' out)" = 6 ]
     [ "$(grep -c '^ .* \(step 6\|all steps\|whole run\)$' out)" = 1 ]

@@ -224,7 +224,7 @@ static void put_states(struct maker *maker)
     maker->now -= 1000;
     if (set.withdraw >= 0)
         put_state(maker, RP_STATE_REPLAY_RESTING, WORLD, "resting: a rank waited longer than the bound");
-    put_state(maker, RP_STATE_REPLAY_PASSIVE, NORM, "passive: \x1b[31mnothing repeats");
+    put_state(maker, RP_STATE_REPLAY_PASSIVE, NORM, "\x1b[31mnothing repeats");
     maker->now += 1000;
 }
 
