@@ -321,12 +321,11 @@ static void spread(int rank, int ranks)
 }
 
 static const struct test_case cases[] = {
-    {"several", 2, several, -1},       {"send-receive", 3, send_receive, -1},
-    {"nested", 2, nested, -1},         {"user-reductions", 2, user_reductions, -1},
-    {"background", 2, background, -1}, {"errors", 2, errors, -1},
-    {"strict", 2, strict, -1},
-    {"simulated", 2, simulated, -1},   {"thread-ends", 2, thread_ends, -1},
-    {"spread", 2, spread, -1},
+    {"several", 2, several, -1},         {"send-receive", 3, send_receive, -1},
+    {"nested", 2, nested, -1},           {"user-reductions", 2, user_reductions, -1},
+    {"background", 2, background, -1},   {"errors", 2, errors, -1},
+    {"strict", 2, strict, -1},           {"simulated", 2, simulated, -1},
+    {"thread-ends", 2, thread_ends, -1}, {"spread", 2, spread, -1},
 };
 
 int main(int argc, char **argv)
