@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -272,6 +273,7 @@ static void run_all(const struct chaos_settings *settings)
 
 /* The command line ------------------------------------------------------------------------------------------------ */
 
+/* N, SEED and MODE are how `make chaos` says three of them. */
 static const char usage[] =
     "usage: chaos_run [options]\n"
     "  --programs N      how many programs (100)\n"
@@ -284,21 +286,27 @@ static const char usage[] =
     "  --untold          flips bits that the programs do not know of: all must be reported as wrong\n"
     "  --stopped         stops a rank of every program: all must be reported as hangs\n"
     "  --covering        some program must have each feature, and something must be served in mode replay\n"
-    "  --verbose         prints what every program prints\n";
+    "  --verbose         prints what every program prints\n"
+    "  --help            prints this\n";
 
-static _Noreturn void misuse(const char *what)
+static _Noreturn __attribute__((format(printf, 1, 2))) void misuse(const char *format, ...)
 {
-    fprintf(stderr, "chaos: error: %s\n%s", what, usage);
+    va_list arguments;
+    va_start(arguments, format);
+    fputs("chaos: error: ", stderr);
+    vfprintf(stderr, format, arguments);
+    fputs("; chaos_run --help lists the options\n", stderr);
+    va_end(arguments);
     exit(2);
 }
 
-static uint64_t number_of(const char *text, uint64_t least, uint64_t most)
+static uint64_t number_of(const char *name, const char *text, uint64_t least, uint64_t most)
 {
     char *end;
     errno = 0;
     unsigned long long value = strtoull(text, &end, 10);
-    if (errno || end == text || *end || value < least || value > most)
-        misuse(text);
+    if (strspn(text, "0123456789") != strlen(text) || errno || end == text || value < least || value > most)
+        misuse("%s '%s' is no whole number from %" PRIu64 " to %" PRIu64, name, text, least, most);
     return value;
 }
 
@@ -307,7 +315,7 @@ static enum chaos_mode mode_of(const char *text)
     for (int i = 0; i < CHAOS_MODES; i++)
         if (strcmp(text, chaos_mode_names[i]) == 0)
             return (enum chaos_mode)i;
-    misuse(text);
+    misuse("MODE (--mode) '%s' is none of plain, off, record, replay", text);
 }
 
 /* chaos, fake/ and libreprise.so are where this program is. */
@@ -328,19 +336,27 @@ static void neighbours(struct chaos_settings *settings)
 
 static void options_read(struct chaos_settings *settings, int argc, char **argv)
 {
-    enum { PROGRAMS = 1, SEED, MODE, TIMEOUT, LIBRARY, JOBS, BOUND, UNTOLD, STOPPED, COVERING, VERBOSE };
-    static const struct option options[] = {
-        {"programs", 1, NULL, PROGRAMS}, {"seed", 1, NULL, SEED},       {"mode", 1, NULL, MODE},
-        {"timeout", 1, NULL, TIMEOUT},   {"library", 1, NULL, LIBRARY}, {"jobs", 1, NULL, JOBS},
-        {"bound", 1, NULL, BOUND},       {"untold", 0, NULL, UNTOLD},   {"stopped", 0, NULL, STOPPED},
-        {"covering", 0, NULL, COVERING}, {"verbose", 0, NULL, VERBOSE}, {NULL, 0, NULL, 0}};
+    enum { PROGRAMS = 1, SEED, MODE, TIMEOUT, LIBRARY, JOBS, BOUND, UNTOLD, STOPPED, COVERING, VERBOSE, HELP };
+    static const struct option options[] = {{"programs", 1, NULL, PROGRAMS},
+                                            {"seed", 1, NULL, SEED},
+                                            {"mode", 1, NULL, MODE},
+                                            {"timeout", 1, NULL, TIMEOUT},
+                                            {"library", 1, NULL, LIBRARY},
+                                            {"jobs", 1, NULL, JOBS},
+                                            {"bound", 1, NULL, BOUND},
+                                            {"untold", 0, NULL, UNTOLD},
+                                            {"stopped", 0, NULL, STOPPED},
+                                            {"covering", 0, NULL, COVERING},
+                                            {"verbose", 0, NULL, VERBOSE},
+                                            {"help", 0, NULL, HELP},
+                                            {0}};
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         switch (option) {
         case PROGRAMS:
-            settings->programs = number_of(optarg, 1, UINT64_MAX / 2);
+            settings->programs = number_of("N (--programs)", optarg, 1, UINT32_MAX);
             break;
         case SEED:
-            settings->first_seed = number_of(optarg, 0, UINT64_MAX / 2);
+            settings->first_seed = number_of("SEED (--seed)", optarg, 0, UINT64_MAX / 2);
             break;
         case MODE:
             settings->mode = mode_of(optarg);
@@ -352,10 +368,10 @@ static void options_read(struct chaos_settings *settings, int argc, char **argv)
             settings->library = optarg;
             break;
         case JOBS:
-            settings->jobs = (int)number_of(optarg, 1, JOBS_MAX);
+            settings->jobs = (int)number_of("--jobs", optarg, 1, JOBS_MAX);
             break;
         case BOUND:
-            settings->bound_s = (int)number_of(optarg, 1, 3600);
+            settings->bound_s = (int)number_of("--bound", optarg, 1, 3600);
             break;
         case UNTOLD:
             settings->untold = true;
@@ -369,12 +385,15 @@ static void options_read(struct chaos_settings *settings, int argc, char **argv)
         case VERBOSE:
             settings->verbose = true;
             break;
-        default:
-            misuse("see above");
+        case HELP:
+            fputs(usage, stdout);
+            exit(0);
+        default: /* getopt has said why */
+            misuse("wrong option");
         }
     }
     if (optind < argc)
-        misuse(argv[optind]);
+        misuse("'%s' is no option", argv[optind]);
 }
 
 /* A folder for traces, removed at the end. The loader splits LD_PRELOAD at spaces and colons: a link in it helps. */
