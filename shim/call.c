@@ -224,7 +224,7 @@ static ncclResult_t run_now(struct rp_call *call)
     bool served = false;
     leave_unfollowed(call);
     if (call->gather != NULL) {
-        rp_gather_before(call->gather, call, true);
+        rp_gather_before(call->gather, call);
         if (call->step.serve == RP_SERVE_KEEP) {
             rp_gather_offer(call->gather, call, true);
             served = rp_gather_decide(call->gather, call);
@@ -310,7 +310,12 @@ static ncclResult_t run_in_group(struct rp_call *call)
 ncclResult_t rp_call_run(const struct rp_nccl *real, const struct rp_call_arguments *arguments)
 {
     struct rp_call call = describe(real, arguments);
-    return rp_thread.group_depth == 0 ? run_now(&call) : run_in_group(&call);
+    if (rp_thread.group_depth == 0)
+        return run_now(&call);
+    if (rp_group_library() == real)
+        return run_in_group(&call);
+    leave(&call); /* of another library than the group: whether that has one open too is not known */
+    return run_now(&call);
 }
 
 void rp_call_prepare(struct rp_call *call)
@@ -318,7 +323,7 @@ void rp_call_prepare(struct rp_call *call)
     call->gather = rp_comm_gather_enter(call->comm);
     leave_unfollowed(call);
     if (call->gather != NULL)
-        rp_gather_before(call->gather, call, false);
+        rp_gather_before(call->gather, call);
 }
 
 static bool keeps(const struct rp_call *call)

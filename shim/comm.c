@@ -383,10 +383,8 @@ static void ask_size(struct rp_comm *comm)
 }
 
 /* Its creation is complete: who is in it is known, and our work on its device can be set up. */
-static void comm_ready(struct rp_comm *comm)
+static void comm_complete(struct rp_comm *comm)
 {
-    if (atomic_exchange(&comm->ready, true))
-        return;
     if (comm->about.nranks == 0)
         ask_size(comm);
     rp_run_announce(comm->about.rank);
@@ -395,6 +393,15 @@ static void comm_ready(struct rp_comm *comm)
     rp_recorder_comm(&comm->about);
     rp_recorder_state(RP_STATE_COMM_READY, comm->about.number, NULL);
     rp_gather_start(comm->gather, &comm->about, device, !comm->nonblocking);
+}
+
+/* Once; not beside its end on another thread. */
+static void comm_ready(struct rp_comm *comm)
+{
+    if (atomic_load_explicit(&comm->ready, memory_order_relaxed) || atomic_exchange(&comm->ready, true) || !enter(comm))
+        return;
+    comm_complete(comm);
+    leave(comm);
 }
 
 void rp_comm_born(const struct rp_comm_birth *birth, ncclResult_t result)

@@ -45,6 +45,7 @@ struct rp_gather {
     int device;
     uint64_t expected; /* position of the next call, and how many of a group are asked about and not done */
     uint64_t ahead;
+    bool has_slots;
     unsigned turns; /* since the start, and the budget as it was asked last */
     uint64_t budget;
     bool late; /* a slot was not settled at the bound: others of the group are not waited for as long again */
@@ -240,16 +241,38 @@ static void drain_fingerprints(struct rp_gather *gather)
     }
 }
 
+static void ask_budget(struct rp_gather *gather)
+{
+    uint64_t most = rp_slots_budget(gather->device, options.budget), held = rp_slots_held(gather->device);
+    uint64_t own = rp_slots_own(gather->slots), others = held > own ? held - own : 0;
+    gather->budget = most > others ? most - others : 0;
+}
+
 /* What this lane could have: the device's budget less what other lanes hold. Asked now and then while it is not armed.
  */
 static uint64_t budget_now(struct rp_gather *gather)
 {
     if (rp_replay_state(gather->replay) == RP_REPLAY_ARMED || gather->turns++ % BUDGET_TURNS != 0)
         return gather->budget;
-    uint64_t most = rp_slots_budget(gather->device, options.budget), held = rp_slots_held(gather->device);
-    uint64_t own = rp_slots_own(gather->slots), others = held > own ? held - own : 0;
-    gather->budget = most > others ? most - others : 0;
+    ask_budget(gather);
     return gather->budget;
+}
+
+/* Another lane may have got what was told of as free. */
+static bool get_slots(struct rp_gather *gather, const struct rp_plan *plan)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < plan->slot_count; i++)
+        bytes += plan->slot_bytes[i];
+    ask_budget(gather);
+    gather->has_slots = true; /* also where it has fewer than it wants */
+    return bytes <= gather->budget && rp_slots_resize(gather->slots, plan->slot_bytes, plan->slot_count) == RP_OK;
+}
+
+static void drop_slots(struct rp_gather *gather)
+{
+    rp_slots_resize(gather->slots, NULL, 0);
+    gather->has_slots = false;
 }
 
 static void take_turn(struct rp_gather *gather)
@@ -258,10 +281,9 @@ static void take_turn(struct rp_gather *gather)
     drain_fingerprints(gather);
     rp_replay_turn(gather->replay, budget_now(gather), &wants);
     if (wants != NULL)
-        rp_replay_prepared(gather->replay,
-                           rp_slots_resize(gather->slots, wants->slot_bytes, wants->slot_count) == RP_OK);
-    else if (rp_replay_idle(gather->replay))
-        rp_slots_resize(gather->slots, NULL, 0);
+        rp_replay_prepared(gather->replay, get_slots(gather, wants));
+    else if (gather->has_slots && rp_replay_idle(gather->replay))
+        drop_slots(gather);
 }
 
 /* The lane is followed no longer; nobody waits for this rank. */
@@ -288,14 +310,13 @@ static void note_refusal(const struct rp_gather *gather, const struct rp_call *c
 }
 
 /* A position that was not asked about (memory was out) would put the engine behind its lane. */
-void rp_gather_before(struct rp_gather *gather, struct rp_call *call, bool turn)
+void rp_gather_before(struct rp_gather *gather, struct rp_call *call)
 {
     call->op.position = position_ahead(gather, call);
     if (call->op.position != gather->expected)
         stop(gather);
     gather->expected = call->op.position + 1;
-    gather->ahead++;
-    if (turn)
+    if (gather->ahead++ == 0)
         take_turn(gather);
     rp_replay_next(gather->replay, &call->op, rp_monotonic_ns(), &call->step);
     call->verdict = RP_VERDICT_YES;
@@ -321,12 +342,12 @@ static struct wait wait_begin(const struct rp_gather *gather)
     return (struct wait){.begin = now, .until = now + rp_replay_bound_ns(gather->replay)};
 }
 
-/* False: the bound is reached, or the communicator ends. */
+/* False: the bound is reached, or the communicator ends, here or on another rank. */
 static bool wait_on(const struct rp_gather *gather, const struct wait *wait)
 {
     static const struct timespec moment = {.tv_nsec = SLEEP_NS};
     uint64_t now = rp_monotonic_ns();
-    if (now >= wait->until || atomic_load(&gather->ending))
+    if (now >= wait->until || atomic_load(&gather->ending) || rp_agree_given_up(rp_channel_agree(gather->channel)))
         return false;
     if (now - wait->begin > SPIN_NS)
         nanosleep(&moment, NULL);
@@ -398,6 +419,8 @@ static enum rp_verdict own_vote(struct rp_gather *gather, struct rp_call *call, 
     const struct rp_replay_step *step = &call->step;
     if (step->vote != RP_VERDICT_YES)
         return step->vote;
+    if (rp_agree_dead(rp_channel_agree(gather->channel), step->arming, step->position))
+        return RP_VERDICT_NO; /* a withdrawal before it in the group: no wait of its own */
     if (call->offer == RP_OFFER_LATE)
         return RP_VERDICT_WITHDRAWN;
     if (call->offer != RP_OFFER_MADE)
@@ -416,6 +439,9 @@ bool rp_gather_decide(struct rp_gather *gather, struct rp_call *call)
     struct rp_agree *agree = rp_channel_agree(gather->channel);
     call->verdict = rp_agree_vote(agree, step->arming, step->position, step->digest, vote);
     call->verdict = await_verdict(gather, step, call->verdict, &wait);
+    /* one bound is paid, though another rank's no came first: that is not to go on from gather to gather */
+    if (vote == RP_VERDICT_WITHDRAWN && call->verdict != RP_VERDICT_WITHDRAWN)
+        rp_agree_kill(agree, step->arming, step->position + 1);
     call->op.flags |= RP_OP_VOTED;
     if (call->verdict == RP_VERDICT_YES)
         call->op.flags |= RP_OP_HIT;
@@ -455,7 +481,7 @@ void rp_gather_after(struct rp_gather *gather, struct rp_call *call, bool accept
         stop(gather); /* part of a group failed: positions are no longer what was asked about */
     gather->expected = position_ahead(gather, call);
     if (rp_replay_state(gather->replay) == RP_REPLAY_PASSIVE && gather->ahead == 0) {
-        rp_slots_resize(gather->slots, NULL, 0);
+        drop_slots(gather);
         rp_channel_table_drop(gather->channel);
         atomic_store(&gather->following, false);
     }
@@ -469,6 +495,8 @@ void rp_gather_end(struct rp_gather *gather)
         return;
     atomic_store(&gather->ending, true);
     atomic_store(&gather->following, false);
+    if (gather->channel != NULL)
+        rp_agree_give_up(rp_channel_agree(gather->channel)); /* nobody waits for this rank's votes */
 }
 
 void rp_gather_close(struct rp_gather *gather)

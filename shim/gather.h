@@ -58,9 +58,9 @@ bool rp_gather_follows(const struct rp_gather *gather);
 
 /*
  * Before the real call of a counted op (call->op.position is where it will be): asks the engine, call->step is its
- * answer. `turn`: not inside a group, so proposals may be looked at.
+ * answer. The first of a group, or a single call, looks at proposals too.
  */
-void rp_gather_before(struct rp_gather *gather, struct rp_call *call, bool turn);
+void rp_gather_before(struct rp_gather *gather, struct rp_call *call);
 
 /* KEEP: enqueues the compare and the copies; in a group for all its gathers first. */
 void rp_gather_offer(struct rp_gather *gather, struct rp_call *call, bool willing);

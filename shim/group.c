@@ -18,6 +18,7 @@ static _Thread_local struct {
     struct pending *first, *last;
     bool holds; /* a call waits for the end */
     bool open;  /* no call waits any more: they are made as they come */
+    const struct rp_nccl *library;
 } queue __attribute__((tls_model("initial-exec")));
 
 static struct pending *append(void)
@@ -150,12 +151,19 @@ static void finish(ncclResult_t result, unsigned flags)
     }
 }
 
-void rp_group_start(ncclResult_t result)
+const struct rp_nccl *rp_group_library(void)
+{
+    return queue.library;
+}
+
+void rp_group_start(const struct rp_nccl *real, ncclResult_t result)
 {
     if (result != ncclSuccess)
         return;
-    if (rp_thread.group_depth == 0)
+    if (rp_thread.group_depth == 0) {
         rp_thread.groups++;
+        queue.library = real;
+    }
     rp_thread.group_depth++;
 }
 

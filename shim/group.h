@@ -14,6 +14,9 @@
 bool rp_group_add_call(const struct rp_call *call);
 bool rp_group_add_birth(const struct rp_comm_birth *birth);
 
+/* The library whose group it is, while one is open. */
+const struct rp_nccl *rp_group_library(void);
+
 /* True if a call of the thread's group waits for its end: later ones wait behind it. */
 bool rp_group_holds(void);
 
@@ -32,7 +35,7 @@ bool rp_group_prepare(void);
 void rp_group_prepare_simulated(void);
 
 /* Told by the hooks of ncclGroupStart, ncclGroupEnd and ncclGroupSimulateEnd, after the real call. */
-void rp_group_start(ncclResult_t result);
+void rp_group_start(const struct rp_nccl *real, ncclResult_t result);
 void rp_group_end(ncclResult_t result);
 void rp_group_simulate_end(ncclResult_t result);
 

@@ -89,7 +89,7 @@ ncclResult_t ncclGroupStart(void)
     if (!rp_hook_enter())
         return RP_PASS(nccl, ncclGroupStart);
     ncclResult_t result = RP_PASS(nccl, ncclGroupStart);
-    rp_group_start(result);
+    rp_group_start(rp_nccl(RP_CALLER), result);
     rp_hook_leave();
     return result;
 }

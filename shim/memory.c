@@ -1,7 +1,13 @@
 #include "shim/memory.h"
 
+#include <time.h>
+
 #include "shim/gather.h"
 #include "shim/slots.h"
+
+/* Two milliseconds. */
+#define TRIES 20
+#define MOMENT_NS 100000
 
 bool rp_memory_error_clear(const struct rp_cudart *real)
 {
@@ -10,10 +16,17 @@ bool rp_memory_error_clear(const struct rp_cudart *real)
 
 bool rp_memory_give_back(const struct rp_cudart *real)
 {
+    static const struct timespec moment = {.tv_nsec = MOMENT_NS};
     int device;
     if (!rp_gather_configured() || real->cudaGetDevice == NULL || real->cudaGetDevice(&device) != cudaSuccess)
         return false;
-    return rp_slots_reclaim(device);
+    /* a set of slots that is at work just now is passed over: it will not be for long */
+    for (int i = 0; i < TRIES && rp_slots_held(device) > 0; i++) {
+        if (rp_slots_reclaim(device))
+            return true;
+        nanosleep(&moment, NULL);
+    }
+    return false;
 }
 
 void rp_memory_retried(const struct rp_cudart *real, cudaError_t result, bool clear)

@@ -54,9 +54,9 @@ static int start(void **state)
 static void test_told_at_the_outermost_end(void **state)
 {
     (void)state;
-    rp_group_start(ncclSuccess);
+    rp_group_start(NULL, ncclSuccess);
     add(1);
-    rp_group_start(ncclSuccess);
+    rp_group_start(NULL, ncclSuccess);
     assert_true(rp_group_add_birth(&(struct rp_comm_birth){0}));
     add(2);
     rp_group_end(ncclSuccess);
@@ -73,7 +73,7 @@ static void test_told_at_the_outermost_end(void **state)
 static void test_a_failed_end_ends(void **state)
 {
     (void)state;
-    rp_group_start(ncclSuccess);
+    rp_group_start(NULL, ncclSuccess);
     add(1);
     rp_group_end(ncclInvalidArgument);
     assert_int_equal(rp_thread.group_depth, 0);
@@ -86,7 +86,7 @@ static void test_ends_without_start_and_failed_starts(void **state)
     (void)state;
     rp_group_end(ncclInvalidUsage);
     rp_group_simulate_end(ncclInvalidUsage);
-    rp_group_start(ncclInternalError);
+    rp_group_start(NULL, ncclInternalError);
     assert_int_equal(rp_thread.group_depth, 0);
     assert_int_equal(rp_thread.groups, 0);
 }
@@ -94,7 +94,7 @@ static void test_ends_without_start_and_failed_starts(void **state)
 static void test_simulated(void **state)
 {
     (void)state;
-    rp_group_start(ncclSuccess);
+    rp_group_start(NULL, ncclSuccess);
     add(1);
     rp_group_simulate_end(ncclSuccess);
     assert_int_equal(told_count, 1);
@@ -104,11 +104,11 @@ static void test_simulated(void **state)
 static void test_a_fork_forgets_the_parents_group(void **state)
 {
     (void)state;
-    rp_group_start(ncclSuccess);
+    rp_group_start(NULL, ncclSuccess);
     add(1);
     rp_group_forked();
     rp_thread = (struct rp_thread){0};
-    rp_group_start(ncclSuccess);
+    rp_group_start(NULL, ncclSuccess);
     add(2);
     rp_group_end(ncclSuccess);
     assert_int_equal(told_count, 1);
