@@ -270,6 +270,18 @@ END
     differs "layers.1 forward, all-gather 2.0 MiB bfloat16: only in A (rank 0, step 6, communicator 0, position 46)" a c
 }
 
+@test "diff: names that a replayed run did not look up are no difference" {
+    make_trace a steps=7
+    make_trace b steps=7 replay=3 names=0
+    succeeds show b --plan
+    grep -Eq '^ +48  - +- +all-gather 2.0 MiB bfloat16 +0  memory$' out
+    succeeds diff a b
+    has "same: 2 ranks, 154 ops, bytes compared for 92 of 140 ops with a fingerprint"
+    succeeds diff b a
+    make_trace c steps=7 replay=3 names=0 rename=1 at=0
+    differs "layers.1 forward, all-gather 2.0 MiB bfloat16: other module or phase (rank 0, step 1, communicator 0, position 1)" a c
+}
+
 @test "diff: a rank that only one run has" {
     make_trace a
     differs "the runs have different ranks" a a/rank-0.rpt
@@ -548,7 +560,7 @@ END
     [ "$status" = 0 ] && has "replay"
     [ "$(cat err)" = 'reprise run: REPRISE_MODE is "\x1b[1m", expected: off, record, replay; replaying' ]
     # shellcheck disable=SC2016
-    REPRISE_MODE= succeeds run -- sh -c 'echo "$REPRISE_MODE"'
+    REPRISE_MODE='' succeeds run -- sh -c 'echo "$REPRISE_MODE"'
     has "record"
 }
 

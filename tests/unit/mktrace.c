@@ -11,9 +11,11 @@
  *   microbatches=1             passes of a step with the same weights
  *   replay=-1                  the step from which the run is replayed (-1: never): gathers have no fingerprints, the
  *                              first one of a layer is kept and the others come from memory
- *   miss, withdraw = number of the layer of which these are repaired, or withdrawn instead (-1: none), from step `at`
- * on forks=0                    how often the process forked fingerprints=1 finish=1 lost=0   whether ops have
- * fingerprints; the file is completed; launches lost
+ *   miss, withdraw = number of the layer of which these are repaired, or withdrawn instead (-1: none), from `at` on
+ *   names=1                    0: what comes from memory has no names
+ *   forks=0                    how often the process forked
+ *   fingerprints=1 finish=1    whether ops have fingerprints, and whether the file is completed
+ *   lost=0                     launches lost
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -47,6 +49,7 @@
     X(replay, -1)      \
     X(miss, -1)        \
     X(withdraw, -1)    \
+    X(names, 1)        \
     X(forks, 0)        \
     X(fingerprints, 1) \
     X(finish, 1)       \
@@ -113,7 +116,12 @@ static struct rp_op make_op(struct maker *maker, enum rp_op_kind kind, uint64_t 
 
 static void put(struct maker *maker, const struct rp_op *op, uint64_t launches, uint64_t content)
 {
-    must(rp_trace_put_op(maker->writer, 0, op), "op");
+    struct rp_op written = *op;
+    if (!set.names && op->flags & RP_OP_HIT) {
+        written.module = RP_MODULE_UNKNOWN;
+        written.phase = RP_PHASE_UNKNOWN;
+    }
+    must(rp_trace_put_op(maker->writer, 0, &written), "op");
     must(rp_trace_put_launches(maker->writer, 0, op->begin, launches, hash(launches, op->kind, op->phase)), "launches");
     uint64_t fingerprint[2] = {content, ~content};
     if (op->flags & RP_OP_FINGERPRINTED)
