@@ -21,11 +21,11 @@ void chaos_content_write(void *to, size_t bytes, const struct chaos_content *con
         uint64_t word = content->key == CHAOS_KEY_ZEROS ? 0 : chaos_mix(start + at);
         memcpy(out + at, &word, bytes - at < sizeof word ? bytes - at : sizeof word);
     }
-    if (content->minor) {
+    if (content->minor && bytes > 0) {
         uint64_t where = chaos_mix((uint64_t)content->minor << 32 | content->key);
         out[where % bytes] ^= (unsigned char)(1 + content->minor % 255);
     }
-    if (content->scribbled)
+    if (content->scribbled && bytes > 0)
         out[0] ^= 1;
 }
 
@@ -33,7 +33,7 @@ size_t chaos_content_differs(const void *got, size_t bytes, const struct chaos_c
 {
     unsigned char expected[CHAOS_CONTENT_MAX];
     chaos_content_write(expected, bytes, content, rank);
-    if (memcmp(got, expected, bytes) == 0)
+    if (bytes == 0 || memcmp(got, expected, bytes) == 0)
         return bytes;
     size_t at = 0;
     while (((const unsigned char *)got)[at] == expected[at])
