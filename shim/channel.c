@@ -33,11 +33,11 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "core/clock.h"
 #include "core/replay/learn.h"
+#include "shim/pause.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -334,7 +334,6 @@ void rp_channel_close(struct rp_channel *channel)
  */
 static bool use_table(struct head *head)
 {
-    static const struct timespec wait = {.tv_nsec = FREEING_WAIT_NS};
     for (int i = 0; i < FREEING_WAITS; i++) {
         uint32_t users = atomic_load_explicit(&head->users, memory_order_acquire);
         while (users != FREEING) {
@@ -342,7 +341,7 @@ static bool use_table(struct head *head)
                                                       memory_order_acquire))
                 return true;
         }
-        nanosleep(&wait, NULL);
+        rp_pause_ns(FREEING_WAIT_NS);
     }
     return false;
 }

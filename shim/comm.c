@@ -3,7 +3,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define HASH_NONFATAL_OOM 1
@@ -17,6 +16,7 @@
 #include "shim/gpu.h"
 #include "shim/hook.h"
 #include "shim/job.h"
+#include "shim/pause.h"
 #include "shim/runtime.h"
 
 /* The serial of the fingerprint of the op at a position. Written before the op is in its thread's ring. */
@@ -432,9 +432,8 @@ void rp_comm_async(ncclComm_t handle, ncclResult_t error)
 /* For who waits in a call of another thread: it leaves at once. */
 static void await_leaving(const struct rp_comm *comm)
 {
-    static const struct timespec moment = {.tv_nsec = LEAVE_NS};
     for (int i = 0; i < LEAVE_WAITS && atomic_load(&comm->inside) != 0; i++)
-        nanosleep(&moment, NULL);
+        rp_pause_ns(LEAVE_NS);
 }
 
 void rp_comm_ended(ncclComm_t handle, enum rp_trace_state how)

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define XXH_INLINE_ALL
@@ -18,6 +17,7 @@
 #include "shim/comm.h"
 #include "shim/gather_figures.h"
 #include "shim/gpu.h"
+#include "shim/pause.h"
 #include "shim/site.h"
 #include "shim/slots.h"
 
@@ -345,12 +345,11 @@ static struct wait wait_begin(const struct rp_gather *gather)
 /* False: the bound is reached, or the communicator ends, here or on another rank. */
 static bool wait_on(const struct rp_gather *gather, const struct wait *wait)
 {
-    static const struct timespec moment = {.tv_nsec = SLEEP_NS};
     uint64_t now = rp_monotonic_ns();
     if (now >= wait->until || atomic_load(&gather->ending) || rp_agree_given_up(rp_channel_agree(gather->channel)))
         return false;
     if (now - wait->begin > SPIN_NS)
-        nanosleep(&moment, NULL);
+        rp_pause_ns(SLEEP_NS);
     return true;
 }
 

@@ -1,8 +1,7 @@
 #include "shim/memory.h"
 
-#include <time.h>
-
 #include "shim/gather.h"
+#include "shim/pause.h"
 #include "shim/slots.h"
 
 /* Two milliseconds. */
@@ -16,7 +15,6 @@ bool rp_memory_error_clear(const struct rp_cudart *real)
 
 bool rp_memory_give_back(const struct rp_cudart *real)
 {
-    static const struct timespec moment = {.tv_nsec = MOMENT_NS};
     int device;
     if (!rp_gather_configured() || real->cudaGetDevice == NULL || real->cudaGetDevice(&device) != cudaSuccess)
         return false;
@@ -24,7 +22,7 @@ bool rp_memory_give_back(const struct rp_cudart *real)
     for (int i = 0; i < TRIES && rp_slots_held(device) > 0; i++) {
         if (rp_slots_reclaim(device))
             return true;
-        nanosleep(&moment, NULL);
+        rp_pause_ns(MOMENT_NS);
     }
     return false;
 }

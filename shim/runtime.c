@@ -6,7 +6,6 @@
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "config/options.h"
@@ -19,6 +18,7 @@
 #include "shim/group.h"
 #include "shim/job.h"
 #include "shim/launch_names.h"
+#include "shim/pause.h"
 #include "shim/site.h"
 #include "shim/slots.h"
 
@@ -107,10 +107,9 @@ static bool mode_start(void)
 /* A child forked by a third thread meanwhile has no thread that starts: it stays off. */
 static bool await_start(void)
 {
-    static const struct timespec moment = {.tv_nsec = START_WAIT_NS};
     int starting = RP_RUN_STARTING;
     for (int i = 0; i < START_WAITS && !rp_thread.inside && atomic_load(&rp_run_state) == starting; i++)
-        nanosleep(&moment, NULL);
+        rp_pause_ns(START_WAIT_NS);
     if (!rp_thread.inside)
         atomic_compare_exchange_strong(&rp_run_state, &starting, RP_RUN_OFF);
     return atomic_load(&rp_run_state) == RP_RUN_ACTIVE;

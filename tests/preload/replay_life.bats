@@ -61,6 +61,7 @@ served() {
 @test "communicators of different sizes over the same ranks, on two threads" { served replay_life two-sizes; }
 @test "split, revoked, shrunk" { served replay_life children; }
 @test "aborted by another thread while a call waits for a vote" { served replay_life aborted; }
+@test "a thread that is cancelled while its call waits for a vote" { served replay_life cancelled; }
 
 # ---------------------------------------------------------------- processes
 

@@ -107,6 +107,37 @@ static void aborted(int rank, int ranks)
     }
 }
 
+static _Atomic bool inside;
+
+static void *gather_once(void *argument)
+{
+    inside = true;
+    gather_call(argument, UNITS - 1);
+    inside = false;
+    pause();
+    return NULL;
+}
+
+/* A gather is no place where a thread may be cancelled: neither is one that waits for a vote. */
+static void cancelled(int rank, int ranks)
+{
+    struct world world = world_make(rank, ranks, comm_make(rank, ranks, 0));
+    train(&world, ARMED);
+    for (int unit = 0; unit < UNITS; unit++)
+        gather(&world, unit);
+    if (rank == 0) {
+        pthread_t thread = thread_start(gather_once, &world);
+        moment(5);
+        CHECK(pthread_cancel(thread) == 0 && pthread_join(thread, NULL) == 0);
+        CHECK(!inside);
+    } else {
+        moment(100);
+        NCCL(gather_call(&world, UNITS - 1));
+    }
+    gather_check(&world, UNITS - 1);
+    NCCL(ncclCommDestroy(world.comm));
+}
+
 /* ---------------------------------------------------------------- processes */
 
 /* A rank that stands still for a while: the others withdraw, and go on. */
@@ -244,6 +275,7 @@ static const struct test_case cases[] = {
     {"two-sizes", 4, two_sizes, -1},
     {"children", 4, children, -1},
     {"aborted", 2, aborted, -1},
+    {"cancelled", 2, cancelled, -1},
     {"stopped", 3, stopped_rank, -1},
     {"not-destroyed", 2, not_destroyed, -1},
     {"exit-at-work", 2, exit_at_work, -1},
