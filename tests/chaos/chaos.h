@@ -75,6 +75,7 @@
     X(TWINS, "equal layers")                      \
     X(REALLOC, "receive buffers reallocated")     \
     X(PRESSURE, "memory just enough")             \
+    X(TIGHT, "units in turn in one slot")         \
     X(KILL, "a rank killed")
 
 enum chaos_feature {
@@ -189,6 +190,7 @@ struct chaos_program {
     char faults[1024];    /* FAKE_FAULT, or "" */
     size_t balloon_bytes; /* what BALLOON takes of the device, or gives back if it has it */
     double memory_mb;     /* FAKE_MEMORY_MB, or 0 */
+    bool tight;           /* few units that share even less memory, on several streams */
     bool preconnect;      /* FAKE_PRECONNECT */
     int watchdog_ms;      /* a rank that gets nowhere for so long aborts its communicators; 0: none */
     int fault_malloc, fault_driver, fault_error, fault_lag, fault_scribble, fault_kill; /* how many are planned */

@@ -29,13 +29,15 @@ static struct guise draw(const struct chaos_program *program)
     struct chaos_random random = {chaos_mix(program->seed ^ 0x67756973u)};
     struct guise guise = {.odd_rank = chaos_below(&random, program->ranks)};
     if (chaos_chance(&random, 14))
-        guise.odd = (enum odd)chaos_between(
-            &random, ODD_PLAIN, ODD_COUNT - 1); /* Without a budget nothing is kept where memory is just enough. */
+        guise.odd = (enum odd)chaos_between(&random, ODD_PLAIN, ODD_COUNT - 1);
+    /* Without a budget nothing is kept where memory is just enough. */
     if (chaos_chance(&random, program->memory_mb > 0 ? 85 : 40))
         guise.budget = 1 + chaos_next(&random) % (GRANULE * (uint64_t)(program->unit_count + 1));
+    if (program->tight)
+        guise.budget = GRANULE + chaos_next(&random) % GRANULE;
     guise.blocking = chaos_chance(&random, 2);
-    if (chaos_chance(&random, 30))
-        guise.jitter_us = (unsigned)chaos_between(&random, 20, 400);
+    if (program->tight || chaos_chance(&random, 20))
+        guise.jitter_us = (unsigned)chaos_between(&random, 50, 800);
     return guise;
 }
 

@@ -147,12 +147,12 @@ static void units_draw(struct chaos_maker *maker)
     int log2_most = largest[chaos_below(&maker->random, 4)];
     bool alike = chaos_draw(maker, 50), twins = alike && chaos_draw(maker, 25), uniform = chaos_draw(maker, 40);
     uint32_t special = chaos_draw(maker, 8) ? (chaos_draw(maker, 50) ? CHAOS_KEY_ZEROS : CHAOS_KEY_ALIKE | 1) : 1;
-    program->unit_count = chaos_between(&maker->random, 2, CHAOS_UNITS_MAX - 1);
+    program->unit_count = chaos_between(&maker->random, 2, program->tight ? 3 : CHAOS_UNITS_MAX - 1);
     for (int i = 0; i < program->unit_count; i++) {
         unit_draw(maker, i, log2_most);
         if (i == 0)
             program->units[0].key = special;
-        else if (alike && chaos_draw(maker, 85))
+        else if (program->tight || (alike && chaos_draw(maker, 85)))
             unit_like_first(maker, i, twins && chaos_draw(maker, 60));
         if (uniform)
             program->units[i].send = program->units[0].send;
@@ -231,10 +231,15 @@ static void habits_draw(struct chaos_maker *maker)
     /* An order needs four or five steps to be known, and one more until it is used. */
     program->steps =
         chaos_draw(maker, 50) ? chaos_between(&maker->random, 6, 11) : chaos_between(&maker->random, 12, 22);
+    program->tight = chaos_draw(maker, 10);
+    if (program->tight)
+        chaos_feature(program, CHAOS_HAS_TIGHT);
+    if (program->tight && program->steps < 12)
+        program->steps += 8;
     program->check_every = chaos_draw(maker, 70) ? 1 : chaos_between(&maker->random, 2, 4);
     program->ending = (enum chaos_ending)chaos_below(&maker->random, CHAOS_ENDINGS);
     program->slots = chaos_between(&maker->random, CHAOS_BRACKET_MAX, CHAOS_SLOTS_MAX);
-    maker->microbatches = chaos_between(&maker->random, 1, 3);
+    maker->microbatches = chaos_between(&maker->random, program->tight ? 2 : 1, 3);
     maker->group_percent = chaos_draw(maker, 45) ? chaos_between(&maker->random, 10, 60) : 0;
     maker->capture_percent = !program->parallel && !program->nonblocking && !program->legacy && chaos_draw(maker, 8)
                                  ? chaos_between(&maker->random, 10, 30)

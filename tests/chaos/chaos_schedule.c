@@ -154,6 +154,8 @@ void chaos_shape_draw(struct chaos_maker *maker, struct chaos_shape *shape)
         anyhow(maker, shape);
     others(maker, shape);
     enum stream_rule rule = (enum stream_rule)chaos_below(&maker->random, STREAM_RULES);
+    if (maker->program->tight)
+        rule = STREAMS_ANY;
     dress(maker, &shape->forward, rule);
     dress(maker, &shape->backward, rule);
     brackets_draw(maker, &shape->forward);
