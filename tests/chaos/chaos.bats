@@ -5,6 +5,7 @@ setup() {
     BUILD=$(cd "$BATS_TEST_DIRNAME/../.." && cd "${BUILD:-build}" && pwd)
     unset RANK WORLD_SIZE LOCAL_RANK LD_PRELOAD "${!REPRISE_@}" "${!FAKE_@}"
     export TMPDIR=$BATS_TEST_TMPDIR
+    cd "$BATS_TEST_TMPDIR" || return 1
     # A sanitizer makes a program several times slower.
     sanitized=
     if nm -D "$BUILD/chaos_run" | grep -qE '__(asan|tsan)_init'; then sanitized=1; fi

@@ -3,7 +3,7 @@
 #     make chaos N=10000 SEED=1 MODE=replay
 CHAOS := $(addprefix $(BUILD)/,chaos chaos_run)
 CHAOS_PLAN := $(addprefix tests/chaos/chaos_,content.c fault.c program.c schedule.c steps.c)
-CHAOS_RUN := $(addprefix tests/chaos/chaos_,guise.c report.c run.c)
+CHAOS_RUN := $(addprefix tests/chaos/chaos_,guise.c options.c report.c run.c)
 CHAOS_RANK := $(filter-out $(CHAOS_PLAN) $(CHAOS_RUN),$(wildcard tests/chaos/*.c))
 PROGRAMS += $(CHAOS)
 N ?= 1000

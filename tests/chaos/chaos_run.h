@@ -12,6 +12,8 @@
 #include "tests/chaos/chaos.h"
 #include "tests/chaos/chaos_shared.h"
 
+#define CHAOS_JOBS_MAX 64
+
 enum chaos_mode { CHAOS_MODE_PLAIN, CHAOS_MODE_OFF, CHAOS_MODE_RECORD, CHAOS_MODE_REPLAY, CHAOS_MODES };
 
 struct chaos_settings {
@@ -30,6 +32,9 @@ struct chaos_settings {
     bool covering;       /* to leave out a feature, or every hit, is a failure */
     bool verbose;        /* everything that programs print */
 };
+
+/* chaos_options.c: a wrong command line ends the process with exit code 2. */
+void chaos_options_read(struct chaos_settings *settings, int argc, char **argv);
 
 /* chaos_guise.c: the environment of a rank, set in the child that becomes it. */
 extern const char *const chaos_mode_names[CHAOS_MODES];
