@@ -74,10 +74,13 @@ static void children(int rank, int ranks)
     NCCL(ncclCommAbort(child));
 }
 
+static _Atomic bool begun;
+
 static void *gather_alone(void *argument)
 {
     struct world *world = argument;
     CUDA(cudaSetDevice(world->rank));
+    begun = true;
     if (world->generation % 2 == 0)
         gather_call(world, UNITS - 1);
     else if (ncclGroupStart() == ncclSuccess && gather_call(world, UNITS - 1) == ncclSuccess)
@@ -94,8 +97,11 @@ static void aborted(int rank, int ranks)
         for (int unit = 0; unit < UNITS; unit++)
             gather(&world, unit);
         if (rank == 0) {
+            begun = false;
             pthread_t thread = thread_start(gather_alone, &world);
-            moment((unsigned)i);
+            while (!begun)
+                moment(1);
+            moment(5 + (unsigned)i); /* a call that comes behind the abort would use a handle that is gone */
             NCCL(ncclCommAbort(world.comm));
             CHECK(pthread_join(thread, NULL) == 0);
         } else {
