@@ -1,224 +1,29 @@
-#include "shim/gather.h"
-
-#include <pthread.h>
+/*
+ * Serving a call: what the engine says is done on the caller's stream, within the call. The announcement of a
+ * communicator and its end stand in gather_life.c.
+ *
+ * Threads: that of the call.
+ */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 #include "core/clock.h"
-#include "core/log.h"
 #include "core/record/recorder.h"
 #include "shim/call.h"
-#include "shim/channel.h"
 #include "shim/comm.h"
-#include "shim/gather_figures.h"
-#include "shim/gpu.h"
+#include "shim/gather_private.h"
 #include "shim/pause.h"
 #include "shim/site.h"
-#include "shim/slots.h"
-
-/* Of everything that ranks must do alike: another number is another version. */
-#define TERMS "reprise replay 1"
 
 /* A host that waits polls without sleeping this long, then sleeps in between: verdicts come in microseconds. */
 #define SPIN_NS 50000u
 #define SLEEP_NS 20000
 
-#define NONBLOCKING "it is nonblocking"
-
 /* Asking the driver for free memory takes as long as several calls. */
 #define BUDGET_TURNS 64u
 
-struct rp_gather {
-    struct rp_gather *next; /* of those that have an engine, for the report */
-    struct rp_channel *channel;
-    struct rp_replay *replay;
-    struct rp_slots *slots;
-    const char *why_not; /* it has no channel; NULL: it has */
-    char channel_error[160];
-    uint32_t number; /* of the communicator */
-    int rank;
-    int device;
-    uint64_t expected; /* position of the next call, and how many of a group are asked about and not done */
-    uint64_t ahead;
-    bool has_slots;
-    unsigned turns; /* since the start, and the budget as it was asked last */
-    uint64_t budget;
-    bool late; /* a slot was not settled at the bound: others of the group are not waited for as long again */
-    _Atomic bool following; /* calls go through the engine */
-    _Atomic bool ending;    /* no more waits */
-};
-
-static struct rp_gather_options options;
-static bool configured;
-static pid_t process; /* that has configured it: a child that no fork handler knows of says nothing */
-
-static struct {
-    pthread_mutex_t lock; /* over the list and `total` */
-    struct rp_gather *first;
-    struct rp_replay_figures total; /* of those that have ended */
-} all = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
 /* The refusal of this thread's last call. */
 static _Thread_local char refusal_text[512] __attribute__((tls_model("initial-exec")));
-
-void rp_gather_configure(const struct rp_gather_options *given)
-{
-    options = *given;
-    process = getpid();
-    configured = true;
-}
-
-bool rp_gather_configured(void)
-{
-    return configured;
-}
-
-bool rp_gather_names(const struct rp_gather *gather)
-{
-    if (gather == NULL)
-        return !configured;
-    enum rp_replay_state state = rp_replay_state(gather->replay);
-    return state == RP_REPLAY_LEARNING || state == RP_REPLAY_ARMING;
-}
-
-static uint64_t terms(void)
-{
-    char text[128];
-    int length = snprintf(text, sizeof text, TERMS "|%llu|%d", (unsigned long long)options.timeout_ns, options.strict);
-    return XXH3_64bits(text, (size_t)length);
-}
-
-/* One line a job for each reason; the trace has it for each communicator. */
-static void say_passive(const char *reason)
-{
-    static _Atomic uint64_t said;
-    uint64_t bit = UINT64_C(1) << (XXH3_64bits(reason, strlen(reason)) % 64);
-    if ((atomic_fetch_or(&said, bit) & bit) == 0)
-        rp_log_job(RP_LOG_WARN, "replay", "a communicator is not replayed: %s", reason);
-}
-
-/* Why no communicator of this process can be served, or NULL. */
-static const char *hindrance(void)
-{
-    const char *value = getenv("CUDA_LAUNCH_BLOCKING");
-    if (value != NULL && strcmp(value, "0") != 0 && value[0] != '\0')
-        return "CUDA_LAUNCH_BLOCKING is set";
-    value = getenv("NCCL_COMM_ID");
-    if (value != NULL && value[0] != '\0')
-        return "NCCL_COMM_ID gives all communicators one id";
-    return NULL;
-}
-
-struct rp_gather *rp_gather_announce(uint64_t key, uint32_t seats, bool blocking)
-{
-    struct rp_gather *gather = configured ? calloc(1, sizeof *gather) : NULL;
-    if (gather == NULL)
-        return NULL;
-    gather->why_not = blocking ? hindrance() : NONBLOCKING;
-    if (seats < 2)
-        gather->why_not = "it has one rank";
-    if (gather->why_not == NULL && rp_channel_open(key, seats, terms(), &gather->channel) != RP_OK)
-        gather->why_not = strncpy(gather->channel_error, rp_channel_error(), sizeof gather->channel_error - 1);
-    return gather;
-}
-
-void rp_gather_arrived(struct rp_gather *gather)
-{
-    if (gather != NULL && gather->channel != NULL)
-        rp_channel_unlink(gather->channel);
-}
-
-static void list_add(struct rp_gather *gather)
-{
-    pthread_mutex_lock(&all.lock);
-    gather->next = all.first;
-    all.first = gather;
-    pthread_mutex_unlock(&all.lock);
-}
-
-/* Off the list, its figures kept. */
-static void list_remove(struct rp_gather *gather)
-{
-    struct rp_replay_figures figures;
-    rp_replay_figures(gather->replay, &figures);
-    pthread_mutex_lock(&all.lock);
-    struct rp_gather **link = &all.first;
-    while (*link != NULL && *link != gather)
-        link = &(*link)->next;
-    if (*link != NULL)
-        *link = gather->next;
-    rp_figures_add(&all.total, &figures);
-    pthread_mutex_unlock(&all.lock);
-    rp_figures_record(gather->number, &figures);
-}
-
-static void tell(void *context, enum rp_replay_state state, const char *text)
-{
-    struct rp_gather *gather = context;
-    /* its end is no news */
-    int speaker = atomic_load(&gather->ending) ? -1 : gather->rank;
-    rp_figures_tell(gather->number, speaker, state, text);
-}
-
-static const char *presence_text(enum rp_status status)
-{
-    if (status == RP_NOT_FOUND)
-        return "not all of its ranks have Reprise in replay mode on this host";
-    if (status == RP_VERSION)
-        return "its ranks have different versions or options of Reprise";
-    return status == RP_UNSUPPORTED ? "two of its ranks are in one process" : rp_status_text(status);
-}
-
-/* NULL, or why it is passive. */
-static const char *start(struct rp_gather *gather, const struct rp_trace_comm *about, int device, bool blocking)
-{
-    if (gather->why_not != NULL)
-        return gather->why_not;
-    if (!blocking)
-        return NONBLOCKING;
-    if (about->nranks < 2)
-        return "it has one rank";
-    struct rp_agree *agree = rp_channel_agree(gather->channel);
-    enum rp_status status = rp_agree_complete(agree, (uint32_t)about->nranks, (uint32_t)about->rank);
-    if (status != RP_OK)
-        return presence_text(status);
-    void *table = rp_channel_table(gather->channel);
-    if (table == NULL)
-        return rp_channel_error();
-    if (rp_slots_create(device, (uint32_t)about->nranks, (uint32_t)about->rank, &gather->slots) != RP_OK)
-        return rp_gpu_error();
-    struct rp_replay_options replay = {
-        .strict = options.strict, .timeout_ns = options.timeout_ns, .granule = RP_SLOTS_GRANULE};
-    if (rp_replay_create(agree, table, &replay, tell, gather, &gather->replay) != RP_OK)
-        return "out of memory";
-    return NULL;
-}
-
-void rp_gather_start(struct rp_gather *gather, const struct rp_trace_comm *about, int device, bool blocking)
-{
-    if (gather == NULL)
-        return;
-    gather->number = about->number;
-    gather->rank = about->rank;
-    gather->device = device;
-    const char *why = start(gather, about, device, blocking);
-    if (why == NULL) {
-        list_add(gather);
-        atomic_store(&gather->following, true);
-        return;
-    }
-    /* the others must not wait for what this rank will never answer */
-    if (gather->channel != NULL)
-        rp_agree_give_up(rp_channel_agree(gather->channel));
-    rp_recorder_state(RP_STATE_REPLAY_PASSIVE, about->number, why);
-    if (about->nranks > 1)
-        say_passive(why);
-}
 
 bool rp_gather_follows(const struct rp_gather *gather)
 {
@@ -243,7 +48,7 @@ static void drain_fingerprints(struct rp_gather *gather)
 
 static void ask_budget(struct rp_gather *gather)
 {
-    uint64_t most = rp_slots_budget(gather->device, options.budget), held = rp_slots_held(gather->device);
+    uint64_t most = rp_slots_budget(gather->device, rp_gather_options.budget), held = rp_slots_held(gather->device);
     uint64_t own = rp_slots_own(gather->slots), others = held > own ? held - own : 0;
     gather->budget = most > others ? most - others : 0;
 }
@@ -304,8 +109,8 @@ static void note_refusal(const struct rp_gather *gather, const struct rp_call *c
 {
     struct rp_event expected = rp_replay_refused(gather->replay), observed = rp_site_here(call->arguments.caller);
     snprintf(refusal_text, sizeof refusal_text, "reprise: %s %s expected, %s %s observed: %s",
-             rp_module_name(options.modules, expected.module), rp_phase_name(expected.phase),
-             rp_module_name(options.modules, observed.module), rp_phase_name(observed.phase),
+             rp_module_name(rp_gather_options.modules, expected.module), rp_phase_name(expected.phase),
+             rp_module_name(rp_gather_options.modules, observed.module), rp_phase_name(observed.phase),
              rp_replay_refusal(gather->replay));
 }
 
@@ -484,56 +289,4 @@ void rp_gather_after(struct rp_gather *gather, struct rp_call *call, bool accept
         rp_channel_table_drop(gather->channel);
         atomic_store(&gather->following, false);
     }
-}
-
-/* ---------------------------------------------------------------- the end */
-
-void rp_gather_end(struct rp_gather *gather)
-{
-    if (gather == NULL)
-        return;
-    atomic_store(&gather->ending, true);
-    atomic_store(&gather->following, false);
-    if (gather->channel != NULL)
-        rp_agree_give_up(rp_channel_agree(gather->channel)); /* nobody waits for this rank's votes */
-}
-
-void rp_gather_close(struct rp_gather *gather)
-{
-    if (gather == NULL)
-        return;
-    atomic_store(&gather->following, false);
-    if (gather->replay != NULL) {
-        rp_replay_end(gather->replay);
-        list_remove(gather);
-        rp_replay_destroy(gather->replay);
-    }
-    if (gather->slots != NULL)
-        rp_slots_destroy(gather->slots);
-    rp_channel_close(gather->channel); /* NULL is allowed */
-    free(gather);
-}
-
-void rp_gather_report(void)
-{
-    if (!configured || process != getpid())
-        return;
-    pthread_mutex_lock(&all.lock);
-    struct rp_replay_figures total = all.total;
-    for (const struct rp_gather *gather = all.first; gather != NULL; gather = gather->next) {
-        struct rp_replay_figures figures;
-        rp_replay_figures(gather->replay, &figures);
-        rp_figures_record(gather->number, &figures);
-        rp_figures_add(&total, &figures);
-    }
-    pthread_mutex_unlock(&all.lock);
-    rp_figures_say(&total);
-}
-
-/* What the parent had is its own: not freed, not unmapped where it is not mapped. */
-void rp_gather_forked(void)
-{
-    pthread_mutex_init(&all.lock, NULL);
-    all.first = NULL;
-    all.total = (struct rp_replay_figures){0};
 }
