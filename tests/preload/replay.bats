@@ -271,7 +271,7 @@ unlike() {
 
 # The name of the terms, with their version, is in the library as text: a copy gets another one.
 @test "a rank of another version" {
-    terms=$(sed -n 's/^#define TERMS "\([^"]*\)".*/\1/p' "$BATS_TEST_DIRNAME/../../shim/gather.c")
+    terms=$(sed -n 's/^#define TERMS "\([^"]*\)".*/\1/p' "$BATS_TEST_DIRNAME/../../shim/gather_life.c")
     [ -n "$terms" ]
     sed "s/$terms/${terms%?}X/g" libreprise.so > other.so
     [ "$(cmp -l libreprise.so other.so | wc -l)" = 1 ]
