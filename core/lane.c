@@ -22,7 +22,7 @@ bool rp_lane_counts(const struct rp_op *op)
            (op->flags & (RP_OP_FAILED | RP_OP_SIMULATED)) == 0;
 }
 
-static uint64_t fold(uint64_t digest, uint64_t signature)
+uint64_t rp_lane_fold(uint64_t digest, uint64_t signature)
 {
     uint64_t words[2] = {digest, signature};
     return XXH3_64bits(words, sizeof(words));
@@ -35,5 +35,5 @@ void rp_lane_take(struct rp_lane *lane, struct rp_op *op)
         return;
     op->position = atomic_fetch_add_explicit(&lane->next, 1, memory_order_relaxed);
     uint64_t digest = atomic_load_explicit(&lane->digest, memory_order_relaxed);
-    atomic_store_explicit(&lane->digest, fold(digest, rp_op_signature(op)), memory_order_relaxed);
+    atomic_store_explicit(&lane->digest, rp_lane_fold(digest, rp_op_signature(op)), memory_order_relaxed);
 }

@@ -20,6 +20,9 @@ struct rp_lane {
     _Atomic uint64_t digest; /* running hash of the signatures of all counted ops, in order */
 };
 
+/* The digest behind an op of that signature. */
+uint64_t rp_lane_fold(uint64_t digest, uint64_t signature);
+
 void rp_lane_init(struct rp_lane *lane);
 
 /* True if the op is one that positions count. */

@@ -97,13 +97,13 @@ uint64_t rp_op_signature(const struct rp_op *op)
     return XXH3_64bits(words, sizeof(words));
 }
 
-/* "512 B", "24.0 MiB". A value that would round up to 1024.0 takes the next unit. */
-static void print_bytes(uint64_t bytes, char *text, size_t size)
+/* A value that would round up to 1024.0 takes the next unit. */
+char *rp_bytes_print(uint64_t bytes, char *text, size_t size)
 {
     static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     if (bytes < 1024) {
         snprintf(text, size, "%llu B", (unsigned long long)bytes);
-        return;
+        return text;
     }
     double value = (double)bytes / 1024;
     size_t unit = 0;
@@ -112,6 +112,7 @@ static void print_bytes(uint64_t bytes, char *text, size_t size)
         unit++;
     }
     snprintf(text, size, "%.1f %s", value, units[unit]);
+    return text;
 }
 
 static void print_root(const struct rp_op *op, char *text, size_t size)
@@ -127,7 +128,7 @@ char *rp_op_print(const struct rp_op *op, char *text, size_t size)
     bool on_comm = rp_op_kind_on_lane((enum rp_op_kind)op->kind) || is_point_to_point(op);
     char bytes[32], root[32] = "";
 
-    print_bytes(rp_op_bytes(op), bytes, sizeof(bytes));
+    rp_bytes_print(rp_op_bytes(op), bytes, sizeof(bytes));
     if (on_comm) {
         bool reduces = op->redop != RP_REDOP_NONE;
         print_root(op, root, sizeof(root));

@@ -137,6 +137,9 @@ uint64_t rp_op_bytes(const struct rp_op *op);
  */
 uint64_t rp_op_signature(const struct rp_op *op);
 
+/* "512 B", "24.0 MiB" into `text` (always terminated, cut at `size`). Returns `text`. */
+char *rp_bytes_print(uint64_t bytes, char *text, size_t size);
+
 /* "all-gather 24.0 MiB bfloat16" into `text` (always terminated, cut at `size`). Returns `text`. */
 char *rp_op_print(const struct rp_op *op, char *text, size_t size);
 

@@ -37,7 +37,7 @@ static void print(const struct rp_replay_figures *figures, char *text, size_t si
     char kept[32];
     int length = snprintf(text, size, "%" PRIu64 " hits, %" PRIu64 " repaired, %" PRIu64 " withdrawn, %s not sent",
                           figures->hits, figures->misses, figures->withdrawn,
-                          rp_replay_print_size(figures->bytes_kept, kept, sizeof kept));
+                          rp_bytes_print(figures->bytes_kept, kept, sizeof kept));
     if (figures->plain_cycle_ns != 0 && figures->replay_cycle_ns != 0 && length > 0 && (size_t)length < size)
         snprintf(text + length, size - (size_t)length, ", a cycle %.1f ms before, %.1f ms after",
                  (double)figures->plain_cycle_ns / 1e6, (double)figures->replay_cycle_ns / 1e6);

@@ -11,23 +11,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
+#include "core/lane.h"
 
 #define BOUND_LEAST_NS UINT64_C(20000000)
 #define AHEAD_CYCLES 8u /* that a host may be ahead of its device before it waits for it */
-
-char *rp_replay_print_size(uint64_t bytes, char *text, size_t size)
-{
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    double value = (double)bytes;
-    size_t unit = 0;
-
-    for (; value >= 1023.95 && unit + 1 < sizeof(units) / sizeof(units[0]); unit++)
-        value /= 1024;
-    snprintf(text, size, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
-    return text;
-}
 
 /* ---------------------------------------------------------------- life and states */
 
@@ -128,12 +115,6 @@ enum rp_replay_state rp_replay_state(const struct rp_replay *replay)
 
 /* ---------------------------------------------------------------- a call comes in */
 
-static uint64_t fold(uint64_t digest, uint64_t signature)
-{
-    uint64_t words[2] = {digest, signature};
-    return XXH3_64bits(words, sizeof(words));
-}
-
 static struct rp_replay_step plain_step(const struct rp_op *op)
 {
     return (struct rp_replay_step){
@@ -167,17 +148,17 @@ void rp_replay_next(struct rp_replay *replay, const struct rp_op *op, uint64_t n
         return;
     replay->next = op->position;
     come_to(replay);
-    uint64_t before = replay->ahead;
-    replay->ahead = fold(before, rp_op_signature(op));
+    uint64_t before = replay->ahead, signature = rp_op_signature(op);
+    replay->ahead = rp_lane_fold(before, signature);
     if (replay->state == RP_REPLAY_ARMED)
-        rp_serve_step(replay, op, now_ns, &step);
+        rp_serve_step(replay, op, signature, now_ns, &step);
     step.fingerprint = replay->feeding && op->kind == RP_OP_ALL_GATHER && (op->flags & RP_OP_CAPTURED) == 0;
     *step_out = step;
     if (step.serve == RP_SERVE_REFUSE)
         replay->ahead = before;
     if (step.serve == RP_SERVE_REFUSE || replay->state == RP_REPLAY_PASSIVE)
         return;
-    *rp_past_at(replay, op->position) = (struct rp_past){.signature = rp_op_signature(op), .ns = now_ns};
+    *rp_past_at(replay, op->position) = (struct rp_past){.signature = signature, .ns = now_ns};
     replay->next = op->position + 1;
 }
 
@@ -195,7 +176,7 @@ static void learn(struct rp_replay *replay, const struct rp_op *op, const struct
 
 static void count_done(struct rp_replay *replay, const struct rp_op *op, const struct rp_replay_result *result)
 {
-    replay->digest = fold(replay->digest, rp_op_signature(op));
+    replay->digest = rp_lane_fold(replay->digest, rp_op_signature(op));
     replay->passed = op->position + 1;
     rp_agree_set_passed(replay->agree, replay->passed);
     if (replay->feeding)

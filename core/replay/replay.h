@@ -159,7 +159,4 @@ struct rp_event rp_replay_refused(const struct rp_replay *replay);
 
 void rp_replay_figures(const struct rp_replay *replay, struct rp_replay_figures *figures_out);
 
-/* "6.9 GiB" into `text`, always terminated. Returns `text`. */
-char *rp_replay_print_size(uint64_t bytes, char *text, size_t size);
-
 #endif

@@ -261,7 +261,7 @@ static void say_armed(struct rp_replay *replay)
     for (size_t i = 0; i < plan->count; i++)
         gathers += plan->entries[i].kind == RP_OP_ALL_GATHER;
     rp_replay_enter(replay, RP_REPLAY_ARMED, "armed: %zu gathers a cycle, %zu kept in %zu slots, %s", gathers,
-                    plan->keeps, plan->slot_count, rp_replay_print_size(bytes, size, sizeof(size)));
+                    plan->keeps, plan->slot_count, rp_bytes_print(bytes, size, sizeof(size)));
 }
 
 void rp_arming_reached(struct rp_replay *replay)

@@ -174,7 +174,8 @@ void rp_arming_reached(struct rp_replay *replay);               /* its first pos
 void rp_arming_end(struct rp_replay *replay, enum rp_rest why); /* from the next position on */
 
 /* replay_serve.c: armed */
-void rp_serve_step(struct rp_replay *replay, const struct rp_op *op, uint64_t now_ns, struct rp_replay_step *step);
+void rp_serve_step(struct rp_replay *replay, const struct rp_op *op, uint64_t signature, uint64_t now_ns,
+                   struct rp_replay_step *step);
 void rp_serve_done(struct rp_replay *replay, const struct rp_replay_step *step, const struct rp_replay_result *result);
 
 /* replay_timing.c */

@@ -189,7 +189,7 @@ static void refuse(struct rp_replay *replay, const struct rp_op *op, struct rp_r
     replay->refused = replay->events[next];
     replay->figures.divergences++;
     snprintf(replay->refusal, sizeof(replay->refusal), "expected %s %s, observed %s",
-             rp_op_kind_name((enum rp_op_kind)entry->kind), rp_replay_print_size(entry->bytes, size, sizeof(size)),
+             rp_op_kind_name((enum rp_op_kind)entry->kind), rp_bytes_print(entry->bytes, size, sizeof(size)),
              rp_op_print(op, text, sizeof(text)));
 }
 
@@ -203,9 +203,9 @@ static void name_step(const struct rp_replay *replay, struct rp_replay_step *ste
 }
 
 /* An op captured into a graph does not run now, and where it runs later is not seen: it is passed over. */
-void rp_serve_step(struct rp_replay *replay, const struct rp_op *op, uint64_t now_ns, struct rp_replay_step *step)
+void rp_serve_step(struct rp_replay *replay, const struct rp_op *op, uint64_t signature, uint64_t now_ns,
+                   struct rp_replay_step *step)
 {
-    uint64_t signature = rp_op_signature(op);
     bool gather = op->kind == RP_OP_ALL_GATHER;
 
     if ((op->flags & RP_OP_CAPTURED) != 0)

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "core/replay/replay.h"
+#include "core/op.h"
 #include "core/tool/rows.h"
 #include "core/tool/source.h"
 #include "core/tool/states.h"
@@ -62,7 +62,7 @@ static void print_totals(FILE *out, const struct totals *totals, const char *of)
         int width = (int)strlen(rp_source_name((enum rp_source)s));
         fprintf(out, "  %*" PRIu64, width > 8 ? width : 8, totals->by_source[s]);
     }
-    fprintf(out, "  %14s  %s\n", rp_replay_print_size(totals->bytes, bytes, sizeof(bytes)), of);
+    fprintf(out, "  %14s  %s\n", rp_bytes_print(totals->bytes, bytes, sizeof(bytes)), of);
 }
 
 enum rp_status rp_plan_view_print(FILE *out, const struct rp_trace *trace, size_t from, size_t to, const char *title)
