@@ -98,9 +98,10 @@ static struct rp_call describe(const struct rp_nccl *real, const struct rp_call_
     return call;
 }
 
-static bool capturing(const struct rp_call *call)
+/* A call that replay still follows has been asked about, and is not. */
+static bool captured(const struct rp_call *call)
 {
-    return rp_gpu_capturing(call->arguments.stream);
+    return call->gather == NULL && rp_gpu_capturing(call->arguments.stream);
 }
 
 static void leave(struct rp_call *call)
@@ -113,7 +114,7 @@ static void leave(struct rp_call *call)
 /* Not counted by the lane, or captured: the engine does not see it. */
 static void leave_unfollowed(struct rp_call *call)
 {
-    if (call->gather != NULL && (!rp_lane_counts(&call->op) || capturing(call)))
+    if (call->gather != NULL && (!rp_lane_counts(&call->op) || rp_gpu_capturing(call->arguments.stream)))
         leave(call);
 }
 
@@ -202,7 +203,7 @@ void rp_call_report(struct rp_call *call, ncclResult_t result)
     if (!rp_nccl_accepted(result))
         op->flags |= RP_OP_FAILED;
     call->background = result == ncclInProgress;
-    if (capturing(call))
+    if (captured(call))
         op->flags |= RP_OP_CAPTURED;
     else if (call->comm != NULL)
         rp_lane_take(rp_comm_lane(call->comm), op);
