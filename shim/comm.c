@@ -250,15 +250,13 @@ void rp_comm_unborn(struct rp_comm_birth *birth)
     birth->gather = NULL;
 }
 
-/* A configuration says by its first member how large it is: as the caller's version has it (nccl.h). */
-static bool states_blocking(const ncclConfig_t *config)
-{
-    return config != NULL && config->size >= offsetof(ncclConfig_t, blocking) + sizeof config->blocking;
-}
+/* ncclConfig_t grows with versions; its first member says how large the caller's is (nccl.h). */
+#define CONFIG_HAS(config, member) \
+    ((config) != NULL && (config)->size >= offsetof(ncclConfig_t, member) + sizeof(config)->member)
 
 void rp_comm_birth_blocking(struct rp_comm_birth *birth, const ncclConfig_t *config)
 {
-    birth->nonblocking = states_blocking(config) && config->blocking == 0;
+    birth->nonblocking = CONFIG_HAS(config, blocking) && config->blocking == 0;
 }
 
 void rp_comm_birth_child_blocking(struct rp_comm_birth *birth, const struct rp_comm *parent, const ncclConfig_t *config)
@@ -266,7 +264,7 @@ void rp_comm_birth_child_blocking(struct rp_comm_birth *birth, const struct rp_c
     if (parent == NULL)
         return;
     rp_comm_birth_blocking(birth, config);
-    if (!states_blocking(config) || config->blocking == NCCL_CONFIG_UNDEF_INT)
+    if (!CONFIG_HAS(config, blocking) || config->blocking == NCCL_CONFIG_UNDEF_INT)
         birth->nonblocking = parent->nonblocking;
 }
 
@@ -274,9 +272,7 @@ void rp_comm_birth_name(struct rp_comm_birth *birth, const ncclConfig_t *config)
 {
     birth->name[0] = '\0';
 #if NCCL_VERSION_CODE >= 22700
-    /* ncclConfig_t grows with versions; its first member says how large the caller's is (nccl.h) */
-    size_t needed = offsetof(ncclConfig_t, commName) + sizeof config->commName;
-    if (config == NULL || config->size < needed || config->commName == NULL)
+    if (!CONFIG_HAS(config, commName) || config->commName == NULL)
         return;
     strncpy(birth->name, config->commName, sizeof birth->name - 1);
     birth->name[sizeof birth->name - 1] = '\0';
