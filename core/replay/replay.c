@@ -31,6 +31,7 @@ enum rp_status rp_replay_create(struct rp_agree *agree, void *table, const struc
     replay->context = context;
     replay->state = replay->calm = RP_REPLAY_LEARNING;
     replay->feeding = true;
+    replay->rested = RP_NO_POSITION;
     replay->past_count = rp_learn_positions(agree->nranks);
     replay->past = calloc(replay->past_count, sizeof(*replay->past));
     enum rp_status status =
@@ -61,7 +62,7 @@ static bool may_enter(enum rp_replay_state from, enum rp_replay_state to)
         [RP_REPLAY_LEARNING] = TO(LEARNING) | TO(ARMING) | TO(PASSIVE),
         [RP_REPLAY_ARMING] = TO(LEARNING) | TO(RESTING) | TO(ARMED) | TO(PASSIVE),
         [RP_REPLAY_ARMED] = TO(RESTING) | TO(PASSIVE),
-        [RP_REPLAY_RESTING] = TO(ARMING) | TO(LEARNING) | TO(PASSIVE),
+        [RP_REPLAY_RESTING] = TO(RESTING) | TO(ARMING) | TO(LEARNING) | TO(PASSIVE),
     };
 #undef TO
     return (allowed[from] & 1u << to) != 0;

@@ -23,7 +23,8 @@
 #define FAILED_MOST 8u      /* proposals in a row: a rank will never be ready */
 #define RELEARNED_MOST 4u
 #define SLOWER_REST_CYCLES 64u
-#define BUDGET_REST 128u /* positions: every rank has told what it could give by then */
+#define TIMED_REST_CYCLES 5u /* the first still feels the arming */
+#define BUDGET_REST 128u     /* positions: every rank has told what it could give by then */
 
 /* ---------------------------------------------------------------- rank 0: learning */
 
@@ -132,6 +133,31 @@ static void propose_learning(struct rp_replay *replay)
         proposed(replay, &proposal);
 }
 
+/* Off, and one retrial later. */
+static void say_slower(struct rp_replay *replay)
+{
+    const struct rp_replay_figures *figures = &replay->figures;
+    struct rp_leader *leader = &replay->leader;
+
+    leader->rest_until = replay->next + SLOWER_REST_CYCLES * rp_cycle_positions(replay);
+    if (rp_trial_slower(replay))
+        rp_replay_enter(replay, RP_REPLAY_RESTING, "replay is not faster: %.1f ms a cycle against %.1f plain; off",
+                        (double)figures->replay_cycle_ns / 1e6, (double)figures->plain_cycle_ns / 1e6);
+    else
+        rp_replay_enter(replay, RP_REPLAY_RESTING, "replay is not faster on another rank; off");
+    if (replay->agree->rank == 0 && ++leader->slower == 2)
+        rp_replay_give_up(replay, "replay was not faster a second time");
+}
+
+/* After an arming whose gain was not clear: against the cycles that have passed since. */
+static bool still_slower(struct rp_replay *replay)
+{
+    if (replay->trial.plain == RP_PLAIN_RESTED || !rp_trial_rested(replay) || !rp_trial_slower(replay))
+        return false;
+    say_slower(replay);
+    return true;
+}
+
 static void lead_rest(struct rp_replay *replay)
 {
     struct rp_leader *leader = &replay->leader;
@@ -147,7 +173,8 @@ static void lead_rest(struct rp_replay *replay)
         propose(replay, replay->proposal.budget, UINT64_C(1) << (leader->withdrawals - 1));
         return;
     case RP_REST_SLOWER:
-        propose(replay, replay->proposal.budget, 1);
+        if (!still_slower(replay))
+            propose(replay, replay->proposal.budget, 1);
         return;
     case RP_REST_BUDGET:
         if (common_budget(replay, &budget))
@@ -168,6 +195,8 @@ static void learn_again(struct rp_replay *replay)
 
     rp_learn_restart(replay->learn);
     replay->feeding = true;
+    replay->rested = RP_NO_POSITION;
+    leader->doubted = false;
     replay->calm = RP_REPLAY_LEARNING;
     leader->since = leader->tried_from = leader->tried_to = replay->next;
     if (replay->agree->rank == 0 && leader->rest == RP_REST_MISSES)
@@ -282,15 +311,13 @@ void rp_arming_reached(struct rp_replay *replay)
 
 static void rest_slower(struct rp_replay *replay)
 {
-    const struct rp_replay_figures *figures = &replay->figures;
-
-    if (rp_trial_slower(replay))
-        rp_replay_enter(replay, RP_REPLAY_RESTING, "replay is not faster: %.1f ms a cycle against %.1f plain; off",
-                        (double)figures->replay_cycle_ns / 1e6, (double)figures->plain_cycle_ns / 1e6);
-    else
-        rp_replay_enter(replay, RP_REPLAY_RESTING, "replay is not faster on another rank; off");
-    if (replay->agree->rank == 0 && ++replay->leader.slower == 2)
-        rp_replay_give_up(replay, "replay was not faster a second time");
+    if (replay->trial.plain == RP_PLAIN_RESTED || replay->leader.doubted) {
+        say_slower(replay);
+        return;
+    }
+    replay->leader.doubted = true;
+    replay->leader.rest_until = replay->next + TIMED_REST_CYCLES * rp_cycle_positions(replay);
+    rp_replay_enter(replay, RP_REPLAY_RESTING, "resting: the gain is not clear: plain cycles are timed");
 }
 
 static void rest_withdrawn(struct rp_replay *replay, const char *why)
@@ -319,11 +346,10 @@ void rp_arming_end(struct rp_replay *replay, enum rp_rest why)
         why = RP_REST_BUDGET;
     rp_agree_kill(replay->agree, replay->arming, replay->next);
     replay->calm = RP_REPLAY_RESTING;
+    replay->rested = replay->next;
     leader->rest = why;
     leader->rest_until = replay->next;
-    if (why == RP_REST_SLOWER)
-        leader->rest_until += SLOWER_REST_CYCLES * rp_cycle_positions(replay);
-    else if (why == RP_REST_BUDGET)
+    if (why == RP_REST_BUDGET)
         leader->rest_until += BUDGET_REST;
     if (why == RP_REST_SLOWER)
         rest_slower(replay);

@@ -65,9 +65,17 @@ struct rp_armed {
 #define RP_FIRST_CYCLE 2u /* `missed_in` is 0 for never */
 
 #define RP_TRIAL_CYCLES 8u
+
+/* Where the time of a plain cycle is from. */
+enum rp_plain {
+    RP_PLAIN_LEARNING, /* calls that were learned from; more may come */
+    RP_PLAIN_LEARNED,  /* the same, and the first arming has begun */
+    RP_PLAIN_RESTED    /* cycles that passed untouched behind an arming */
+};
+
 struct rp_trial {
     uint64_t plain_ns; /* median; 0: not known */
-    bool measured;     /* it is final */
+    enum rp_plain plain;
     uint64_t began_ns; /* the cycle that runs; 0: not known */
     uint32_t whole;    /* cycles timed since the arming, the first included */
     uint64_t sample[RP_TRIAL_CYCLES];
@@ -82,6 +90,7 @@ struct rp_leader {
     uint32_t withdrawals; /* without a good cycle between; whatever interrupts an arming counts as one */
     uint32_t failed;      /* proposals in a row that did not come to an arming */
     uint32_t slower, relearned;
+    bool doubted;                  /* it rested once because the gain was not clear */
     uint64_t missed;               /* in the last cycle */
     uint64_t tried_from, tried_to; /* range of the last attempt to compile */
     uint64_t since;                /* position at which learning began */
@@ -111,6 +120,8 @@ struct rp_replay {
     /* the plan, and what it was compiled from */
     struct rp_plan plan;
     uint64_t from, to; /* equal: no plan */
+    uint64_t
+        rested; /* position from which on calls pass untouched; RP_NO_POSITION: no arming has ended since it learned */
     struct rp_learned *items;
     struct rp_event *events; /* of the entries, as named while learning */
     struct rp_cursor cursor;
@@ -182,6 +193,7 @@ void rp_serve_done(struct rp_replay *replay, const struct rp_replay_step *step, 
 void rp_trial_plain(struct rp_replay *replay); /* from what was learned */
 void rp_trial_begin(struct rp_replay *replay); /* an arming begins; before its place is found */
 void rp_trial_cycle(struct rp_replay *replay, uint64_t now_ns, bool whole); /* a cycle begins; the last was whole */
-bool rp_trial_slower(const struct rp_replay *replay);
+bool rp_trial_slower(const struct rp_replay *replay);                       /* than plain, as far as is known */
+bool rp_trial_rested(struct rp_replay *replay); /* enough cycles have passed untouched, and are the plain ones now */
 
 #endif

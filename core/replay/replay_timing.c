@@ -1,12 +1,17 @@
 /*
- * Do no harm: the time of a cycle plain, from what was learned, and armed. Host times of this rank: what comes of them
- * reaches the other ranks as its vote.
+ * Do no harm: the time of a cycle plain and armed. Host times of this rank: what comes of them reaches the other ranks
+ * as its vote.
+ *
+ * A lane that learns reads all that its gathers send, and the program is often still warming up, so cycles from then
+ * are slower than plain ones. Only a clear gain over them is believed; else the lane rests for some cycles, and they
+ * are what it is judged by.
  *
  * Threads: by the thread whose turn it is on the lane.
  */
 #include "core/replay/replay_private.h"
 
-#define JUDGED_CYCLES 3u /* a median of fewer is chance */
+#define JUDGED_CYCLES 3u  /* a median of fewer is chance */
+#define CLEAR_PERCENT 85u /* of a cycle that was learned from: a shorter one is a gain beyond doubt */
 
 static uint64_t median(const uint64_t *values, uint32_t count)
 {
@@ -54,15 +59,13 @@ static uint64_t first_cycle(const struct rp_replay *replay)
     return replay->from + start;
 }
 
-/*
- * From the calls since, the latest cycles: the first ones of a program run ahead of the device until it is full, or
- * wait for what is made once. Leaves the cursor anywhere.
+/* Times whole cycles among the calls from `position` on, the latest ones; returns how many. Leaves the cursor anywhere.
  */
-void rp_trial_plain(struct rp_replay *replay)
+static uint32_t time_cycles(struct rp_replay *replay, uint64_t position, uint64_t spans[RP_TRIAL_CYCLES])
 {
     struct rp_cursor *cursor = &replay->cursor;
     struct rp_cursor_mark mark = {0};
-    uint64_t spans[RP_TRIAL_CYCLES], begin_ns = 0, position = first_cycle(replay);
+    uint64_t begin_ns = 0;
     uint32_t count = 0;
 
     rp_cursor_reset(cursor, &replay->plan, true);
@@ -75,8 +78,41 @@ void rp_trial_plain(struct rp_replay *replay)
         mark = rp_cursor_mark(cursor);
         begin_ns = past->ns;
     }
-    replay->trial = (struct rp_trial){.plain_ns = median(spans, count < RP_TRIAL_CYCLES ? count : RP_TRIAL_CYCLES)};
-    replay->figures.plain_cycle_ns = replay->trial.plain_ns;
+    return count < RP_TRIAL_CYCLES ? count : RP_TRIAL_CYCLES;
+}
+
+static void take_plain(struct rp_replay *replay, enum rp_plain plain, const uint64_t *spans, uint32_t count)
+{
+    replay->trial.plain = plain;
+    replay->trial.plain_ns = replay->figures.plain_cycle_ns = median(spans, count);
+}
+
+/*
+ * From the calls since, the latest cycles: the first ones of a program run ahead of the device until it is full, or
+ * wait for what is made once.
+ */
+void rp_trial_plain(struct rp_replay *replay)
+{
+    uint64_t spans[RP_TRIAL_CYCLES];
+    uint32_t count = time_cycles(replay, first_cycle(replay), spans);
+
+    replay->trial = (struct rp_trial){0};
+    take_plain(replay, RP_PLAIN_LEARNING, spans, count);
+}
+
+bool rp_trial_rested(struct rp_replay *replay)
+{
+    uint64_t spans[RP_TRIAL_CYCLES], position = replay->rested;
+
+    if (position == RP_NO_POSITION)
+        return false;
+    if (position < replay->next && !rp_past_has(replay, position))
+        position = replay->next - replay->past_count;
+    uint32_t count = time_cycles(replay, position, spans);
+    if (count < JUDGED_CYCLES)
+        return false;
+    take_plain(replay, RP_PLAIN_RESTED, spans, count);
+    return true;
 }
 
 /* ---------------------------------------------------------------- armed */
@@ -84,9 +120,10 @@ void rp_trial_plain(struct rp_replay *replay)
 bool rp_trial_slower(const struct rp_replay *replay)
 {
     const struct rp_trial *trial = &replay->trial;
+    uint64_t least = trial->plain == RP_PLAIN_RESTED ? trial->plain_ns : trial->plain_ns / 100 * CLEAR_PERCENT;
 
     return !trial->passed && trial->samples >= JUDGED_CYCLES && trial->plain_ns != 0 &&
-           median(trial->sample, trial->samples) >= trial->plain_ns;
+           median(trial->sample, trial->samples) >= least;
 }
 
 /* The first whole cycle fills slots; it is not counted. */
@@ -106,7 +143,11 @@ void rp_trial_cycle(struct rp_replay *replay, uint64_t now_ns, bool whole)
 /* What passed since the first arming was not plain. */
 void rp_trial_begin(struct rp_replay *replay)
 {
-    if (!replay->trial.measured)
+    struct rp_trial *trial = &replay->trial;
+
+    if (trial->plain == RP_PLAIN_LEARNING)
         rp_trial_plain(replay);
-    replay->trial = (struct rp_trial){.plain_ns = replay->trial.plain_ns, .measured = true};
+    if (!rp_trial_rested(replay) && trial->plain == RP_PLAIN_LEARNING)
+        trial->plain = RP_PLAIN_LEARNED;
+    *trial = (struct rp_trial){.plain_ns = trial->plain_ns, .plain = trial->plain};
 }

@@ -83,7 +83,7 @@ struct sim {
     /* How the job behaves; set before sim_run(). */
     uint32_t bound;                     /* polls until a rank withdraws */
     uint64_t budget, budget_after_loss; /* 0: the same */
-    uint64_t plain_ns, hit_ns;
+    uint64_t plain_ns, hit_ns, learn_ns; /* of a call; the last more for one that is learned from */
     bool strict, equal_layers;
     bool dies;
     size_t dies_at; /* rank 1 stops there */
@@ -326,7 +326,7 @@ static inline void sim_call_plain(struct sim_rank *rank, struct sim_call *call)
     bool stores = step->serve == RP_SERVE_STORE || step->serve == RP_SERVE_KEEP;
 
     call->action->plain++;
-    rank->now_ns += rank->sim->plain_ns;
+    rank->now_ns += rank->sim->plain_ns + (step->fingerprint ? rank->sim->learn_ns : 0);
     call->result.failed = call->action->fails;
     if (!stores || !rank->present || call->result.failed)
         return;
