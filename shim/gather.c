@@ -15,9 +15,15 @@
 #include "shim/pause.h"
 #include "shim/site.h"
 
-/* A host that waits polls without sleeping this long, then sleeps in between: verdicts come in microseconds. */
+/*
+ * A host that waits polls without sleeping this long: verdicts come in microseconds. One that comes behind a slow
+ * transfer takes milliseconds, and a poll every few microseconds disturbs the transport's own threads: each sleep is a
+ * share of what has been waited, so it adds little.
+ */
 #define SPIN_NS 50000u
-#define SLEEP_NS 20000
+#define SLEEP_SHARE 16u
+#define SLEEP_LEAST_NS 20000u
+#define SLEEP_MOST_NS 500000u
 
 /* Asking the driver for free memory takes as long as several calls. */
 #define BUDGET_TURNS 64u
@@ -147,6 +153,12 @@ static struct wait wait_begin(const struct rp_gather *gather)
     return (struct wait){.begin = now, .until = now + rp_replay_bound_ns(gather->replay)};
 }
 
+static long sleep_ns(uint64_t waited_ns)
+{
+    uint64_t ns = waited_ns / SLEEP_SHARE;
+    return ns < SLEEP_LEAST_NS ? SLEEP_LEAST_NS : ns > SLEEP_MOST_NS ? SLEEP_MOST_NS : (long)ns;
+}
+
 /* False: the bound is reached, or the communicator ends, here or on another rank. */
 static bool wait_on(const struct rp_gather *gather, const struct wait *wait)
 {
@@ -154,7 +166,7 @@ static bool wait_on(const struct rp_gather *gather, const struct wait *wait)
     if (now >= wait->until || atomic_load(&gather->ending) || rp_agree_given_up(rp_channel_agree(gather->channel)))
         return false;
     if (now - wait->begin > SPIN_NS)
-        rp_pause_ns(SLEEP_NS);
+        rp_pause_ns(sleep_ns(now - wait->begin));
     return true;
 }
 
