@@ -29,30 +29,36 @@ static bool read_name(const char *value, const char *const *names, size_t count,
     return false;
 }
 
-static const char *const mode_names[] = {
+#define COUNT(names) (sizeof(names) / sizeof((names)[0]))
+
 #define X(name, text) text,
-    RP_MODES(X)
+static const char *const mode_names[] = {RP_MODES(X)};
+static const char *const fingerprint_names[] = {RP_FINGERPRINTINGS(X)};
+static const char *const verify_names[] = {RP_VERIFIES(X)};
 #undef X
-};
 
 static bool read_mode(const char *value, enum rp_mode *mode)
 {
     size_t index;
-    bool known = read_name(value, mode_names, sizeof(mode_names) / sizeof(mode_names[0]), &index);
+    bool known = read_name(value, mode_names, COUNT(mode_names), &index);
     if (known)
         *mode = (enum rp_mode)index;
     return known;
 }
 
+static bool read_fingerprint(const char *value, enum rp_fingerprinting *fingerprint)
+{
+    size_t index;
+    bool known = read_name(value, fingerprint_names, COUNT(fingerprint_names), &index);
+    if (known)
+        *fingerprint = (enum rp_fingerprinting)index;
+    return known;
+}
+
 static bool read_verify(const char *value, enum rp_verify *verify)
 {
-    static const char *const names[] = {
-#define X(name, text) text,
-        RP_VERIFIES(X)
-#undef X
-    };
     size_t index;
-    bool known = read_name(value, names, sizeof(names) / sizeof(names[0]), &index);
+    bool known = read_name(value, verify_names, COUNT(verify_names), &index);
     if (known)
         *verify = (enum rp_verify)index;
     return known;
@@ -113,7 +119,7 @@ static bool read_size(const char *value, uint64_t *bytes)
         *bytes = 0;
         return true;
     }
-    if (!read_digits(&value, &read) || !read_name(value, suffixes, sizeof(suffixes) / sizeof(suffixes[0]), &power))
+    if (!read_digits(&value, &read) || !read_name(value, suffixes, COUNT(suffixes), &power))
         return false;
     if (read == 0 || read > UINT64_MAX >> (10 * power))
         return false;
@@ -144,7 +150,7 @@ static bool read_duration(const char *value, uint64_t *ns)
     const char *unit_text = value + strspn(value, "0123456789.");
     uint64_t whole, part = 0;
     size_t unit;
-    if (!read_name(unit_text, units, sizeof(units) / sizeof(units[0]), &unit) || !read_digits(&value, &whole))
+    if (!read_name(unit_text, units, COUNT(units), &unit) || !read_digits(&value, &whole))
         return false;
     if (*value == '.') {
         value++;
@@ -197,6 +203,7 @@ static bool read_log(const char *value, enum rp_log_level *level, const char **p
 
 /* How a row's field is filled from `value`, and what it is before. A path's default is text for people, not a value. */
 #define READ_MODE(field) read_mode(value, &options->field)
+#define READ_FINGERPRINT(field) read_fingerprint(value, &options->field)
 #define READ_VERIFY(field) read_verify(value, &options->field)
 #define READ_SIZE(field) read_size(value, &options->field)
 #define READ_DURATION(field) read_duration(value, &options->field##_ns)
@@ -204,6 +211,7 @@ static bool read_log(const char *value, enum rp_log_level *level, const char **p
 #define READ_PATH(field) read_path(value, &options->field)
 #define READ_LOG(field) read_log(value, &options->field##_level, &options->field##_pattern)
 #define RESET_MODE(field, text) read_mode(text, &options->field)
+#define RESET_FINGERPRINT(field, text) read_fingerprint(text, &options->field)
 #define RESET_VERIFY(field, text) read_verify(text, &options->field)
 #define RESET_SIZE(field, text) read_size(text, &options->field)
 #define RESET_DURATION(field, text) read_duration(text, &options->field##_ns)
@@ -234,7 +242,7 @@ static const struct row rows[] = {
 #include "config/options.def"
 #undef OPTION
 };
-#define ROW_COUNT (sizeof(rows) / sizeof(rows[0]))
+#define ROW_COUNT COUNT(rows)
 
 static void set_defaults(struct rp_options *options)
 {

@@ -23,6 +23,18 @@ enum rp_mode {
 #undef X
 };
 
+/* X(enumerator, name): how much recording hashes of what a gather sends or a reduction delivers */
+#define RP_FINGERPRINTINGS(X) \
+    X(SAMPLE, "sample")       \
+    X(FULL, "full")           \
+    X(OFF, "off")
+
+enum rp_fingerprinting {
+#define X(name, text) RP_FINGERPRINTING_##name,
+    RP_FINGERPRINTINGS(X)
+#undef X
+};
+
 /* X(enumerator, name): how replay checks that a shard still equals what was kept of it */
 #define RP_VERIFIES(X) \
     X(AUTO, "auto")    \
@@ -36,6 +48,7 @@ enum rp_verify {
 
 /* What an option of each type keeps. Strings are NULL when the variable is unset. */
 #define RP_FIELD_MODE(field) enum rp_mode field;
+#define RP_FIELD_FINGERPRINT(field) enum rp_fingerprinting field;
 #define RP_FIELD_VERIFY(field) enum rp_verify field;
 #define RP_FIELD_SIZE(field) uint64_t field;          /* bytes; 0: auto */
 #define RP_FIELD_DURATION(field) uint64_t field##_ns; /* RP_DURATION_LEAST_NS to RP_DURATION_MOST_NS */

@@ -51,6 +51,7 @@ static void test_defaults(void **state)
     assert_null(options.trace);
     assert_int_equal(options.log_level, RP_LOG_INFO);
     assert_null(options.log_pattern);
+    assert_int_equal(options.fingerprint, RP_FINGERPRINTING_SAMPLE);
     assert_int_equal(options.budget, 0);
     assert_int_equal(options.timeout_ns, 2000000000u);
     assert_int_equal(options.verify, RP_VERIFY_AUTO);
@@ -77,6 +78,12 @@ static void test_values(void **state)
     assert_true(options.strict);
     assert_int_equal(options.budget, 6442450944u);
     assert_int_equal(options.timeout_ns, 20000000u);
+    READ("REPRISE_FINGERPRINT=full");
+    assert_int_equal(options.fingerprint, RP_FINGERPRINTING_FULL);
+    READ("REPRISE_FINGERPRINT=OFF");
+    assert_int_equal(options.fingerprint, RP_FINGERPRINTING_OFF);
+    READ("REPRISE_FINGERPRINT=Sample");
+    assert_int_equal(options.fingerprint, RP_FINGERPRINTING_SAMPLE);
     READ("REPRISE_VERIFY=Auto", "REPRISE_STRICT=0");
     assert_int_equal(options.verify, RP_VERIFY_AUTO);
     assert_false(options.strict);
@@ -247,6 +254,7 @@ static void test_unknown_names(void **state)
         {"REPRISE_BUGDET=1G", "REPRISE_BUGDET is", "REPRISE_BUDGET?"},
         {"REPRISE_TIME_OUT=1s", "REPRISE_TIME_OUT is", "REPRISE_TIMEOUT?"},
         {"REPRISE_MODES=record", "REPRISE_MODES is", "REPRISE_MODE?"},
+        {"REPRISE_FINGERPRINTS=off", "REPRISE_FINGERPRINTS is", "REPRISE_FINGERPRINT?"},
         {"REPRISE_L\x01G=x", "REPRISE_L\\x01G is", "REPRISE_LOG?"},
     };
     (void)state;
@@ -272,6 +280,9 @@ static void test_malformed_values(void **state)
     assert_int_equal(options.log_level, RP_LOG_INFO);
     assert_null(options.log_pattern);
     assert_logged("REPRISE_LOG is \"loud:/tmp/x\", expected: none, error, warn, info, debug");
+    READ("REPRISE_FINGERPRINT=half");
+    assert_int_equal(options.fingerprint, RP_FINGERPRINTING_SAMPLE);
+    assert_logged("REPRISE_FINGERPRINT is \"half\", expected: sample, full, off; using sample");
     READ("REPRISE_LOG=:file");
     assert_logged("REPRISE_LOG is \":file\"");
     READ("REPRISE_MODE=re\ncord\xff");
