@@ -169,7 +169,7 @@ static bool content_settled(const struct rp_call *call, ncclResult_t result)
     return call->content != NULL && (result == ncclSuccess || call->op.kind == RP_OP_ALL_GATHER);
 }
 
-/* Recording wants all fingerprints; replay those that it learns from. */
+/* Recording wants those of all; replay of the gathers that it learns from. */
 static bool fingerprint_wanted(const struct rp_call *call)
 {
     return call->gather != NULL ? call->step.fingerprint : !rp_gather_configured();
@@ -178,14 +178,17 @@ static bool fingerprint_wanted(const struct rp_call *call)
 /*
  * The fingerprint of an op that has been counted, enqueued behind it on the caller's stream and within the call: so
  * whatever the application orders behind the collective comes behind it too. A gather leaves what it sent as it was,
- * also in place. True if there is one.
+ * also in place.
  */
-static bool take_fingerprint(const struct rp_call *call, ncclResult_t result)
+static void take_fingerprint(struct rp_call *call, ncclResult_t result)
 {
-    const struct rp_op *op = &call->op;
-    return op->position != RP_NO_POSITION && fingerprint_wanted(call) && content_settled(call, result) &&
-           rp_comm_fingerprint_take(call->comm, (cudaStream_t)(uintptr_t)op->stream, call->content, call->content_bytes,
-                                    op->position);
+    struct rp_op *op = &call->op;
+    cudaStream_t stream = (cudaStream_t)(uintptr_t)op->stream;
+    uint64_t every = rp_fingerprints_every(call->content_bytes);
+    if (op->position == RP_NO_POSITION || !fingerprint_wanted(call) || !content_settled(call, result) ||
+        !rp_comm_fingerprint_take(call->comm, stream, call->content, call->content_bytes, every, op->position))
+        return;
+    op->flags |= every == 1 ? RP_OP_FINGERPRINTED : RP_OP_FINGERPRINTED | RP_OP_SAMPLED;
 }
 
 /* The name that the lane has learned for this place. */
@@ -210,8 +213,7 @@ void rp_call_report(struct rp_call *call, ncclResult_t result)
     take_name(call);
     if (call->gather != NULL)
         rp_gather_after(call->gather, call, op->position != RP_NO_POSITION);
-    if (take_fingerprint(call, result))
-        op->flags |= RP_OP_FINGERPRINTED;
+    take_fingerprint(call, result);
     push(op);
     leave(call);
     rp_comm_identify();

@@ -148,13 +148,13 @@ static void serial_keep(struct rp_comm *comm, uint64_t position, uint64_t serial
 }
 
 bool rp_comm_fingerprint_take(struct rp_comm *comm, cudaStream_t stream, const void *data, uint64_t bytes,
-                              uint64_t position)
+                              uint64_t every, uint64_t position)
 {
     uint64_t serial;
     struct rp_fingerprints *fingerprints = fingerprints_of(comm);
     if (fingerprints == NULL || !enter(comm))
         return false;
-    bool taken = rp_fingerprints_take(fingerprints, stream, data, bytes, &serial);
+    bool taken = rp_fingerprints_take(fingerprints, stream, data, bytes, every, &serial);
     if (taken)
         serial_keep(comm, position, serial);
     leave(comm);
@@ -348,6 +348,10 @@ static void fingerprints_start(struct rp_comm *comm, int device)
     struct rp_fingerprints *fingerprints = NULL;
     if (device < 0)
         return;
+    if (!rp_fingerprints_configured()) {
+        rp_recorder_state(RP_STATE_FINGERPRINTS_OFF, comm->about.number, "REPRISE_FINGERPRINT is off");
+        return;
+    }
     comm->serials = calloc(RP_FINGERPRINTS, sizeof *comm->serials);
     if (comm->serials == NULL)
         return;

@@ -25,10 +25,10 @@ int rp_comm_rank(const struct rp_comm *comm); /* of this process; -1: not known 
 
 /*
  * Enqueues the fingerprint of the op at `position` (fingerprints.h), before the op is in its thread's ring. False: this
- * communicator has none (said once), or has ended.
+ * communicator has none (said once, if not asked for), or has ended.
  */
 bool rp_comm_fingerprint_take(struct rp_comm *comm, cudaStream_t stream, const void *data, uint64_t bytes,
-                              uint64_t position);
+                              uint64_t every, uint64_t position);
 
 /*
  * Its serving (gather.h), if calls are to follow it, and not NULL only until rp_comm_gather_leave(), which must follow:

@@ -8,8 +8,8 @@
 #include "shim/fingerprint.h"
 #include "shim/gpu.h"
 
-/* Words that a thread has at least, so that small buffers don't pay for many blocks. */
-#define LEAST_WORDS 8u
+/* Pages that a block has at least, so that small buffers don't pay for many blocks. */
+#define LEAST_PAGES 8u
 
 struct rp_fingerprints {
     int ordinal; /* of the device */
@@ -28,14 +28,31 @@ static struct {
     struct rp_fingerprints *free;
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+static enum rp_fingerprinting configured; /* constant while there are communicators */
+
+void rp_fingerprints_configure(enum rp_fingerprinting how)
+{
+    configured = how;
+}
+
+bool rp_fingerprints_configured(void)
+{
+    return configured != RP_FINGERPRINTING_OFF;
+}
+
+uint64_t rp_fingerprints_every(uint64_t bytes)
+{
+    return configured == RP_FINGERPRINTING_SAMPLE ? rp_fingerprint_sample_every(bytes) : 1;
+}
+
 static CUresult launch(const struct rp_fingerprints *fingerprints, CUstream stream, CUdeviceptr data, uint64_t bytes,
-                       uint64_t serial)
+                       uint64_t every, uint64_t serial)
 {
     uint64_t slot = serial % RP_FINGERPRINTS, salt = 0, tag = serial + 1;
     CUdeviceptr sums = fingerprints->sums + slot * sizeof(struct rp_fingerprint_sums);
     CUdeviceptr entry = fingerprints->entries_on_device + slot * sizeof(struct rp_fingerprint_entry);
-    void *parameters[] = {&data, &bytes, &salt, &sums, &entry, &tag};
-    uint64_t blocks = bytes / (RP_FINGERPRINT_THREADS * sizeof(uint64_t[2]) * LEAST_WORDS) + 1;
+    void *parameters[] = {&data, &bytes, &every, &salt, &sums, &entry, &tag};
+    uint64_t blocks = rp_fingerprint_pages_of(bytes, every).groups / LEAST_PAGES + 1;
     if (blocks > fingerprints->device->max_blocks)
         blocks = fingerprints->device->max_blocks;
     return rp_gpu_driver.p_cuLaunchKernel(fingerprints->device->fingerprint, (unsigned)blocks, 1, 1,
@@ -53,7 +70,8 @@ static enum rp_status fingerprints_fill(struct rp_fingerprints *fingerprints)
     RP_GPU_TRY(cuMemHostGetDevicePointer(&fingerprints->entries_on_device, fingerprints->entries, 0));
     RP_GPU_TRY(cuMemAlloc(&fingerprints->sums, sum_bytes));
     RP_GPU_TRY(cuMemsetD8Async(fingerprints->sums, 0, sum_bytes, stream));
-    CUresult result = launch(fingerprints, stream, fingerprints->sums, 0, UINT64_MAX); /* its tag, 0, is no serial's */
+    CUresult result =
+        launch(fingerprints, stream, fingerprints->sums, 0, 1, UINT64_MAX); /* its tag, 0, is no serial's */
     if (result != CUDA_SUCCESS)
         return rp_gpu_fail(RP_UNSUPPORTED, "cuLaunchKernel(rp_fingerprint)", result);
     RP_GPU_TRY(cuEventCreate(&fingerprints->zeroed, CU_EVENT_DISABLE_TIMING));
@@ -142,23 +160,23 @@ static bool wait_zeroed(struct rp_fingerprints *fingerprints, CUstream stream)
 }
 
 static bool take(struct rp_fingerprints *fingerprints, CUstream stream, const void *data, uint64_t bytes,
-                 uint64_t *serial_out)
+                 uint64_t every, uint64_t *serial_out)
 {
     uint64_t serial = atomic_fetch_add_explicit(&fingerprints->next_serial, 1, memory_order_relaxed);
     if (!wait_zeroed(fingerprints, stream) ||
-        launch(fingerprints, stream, (CUdeviceptr)(uintptr_t)data, bytes, serial) != CUDA_SUCCESS)
+        launch(fingerprints, stream, (CUdeviceptr)(uintptr_t)data, bytes, every, serial) != CUDA_SUCCESS)
         return false;
     *serial_out = serial;
     return true;
 }
 
 bool rp_fingerprints_take(struct rp_fingerprints *fingerprints, cudaStream_t stream, const void *data, uint64_t bytes,
-                          uint64_t *serial_out)
+                          uint64_t every, uint64_t *serial_out)
 {
     struct rp_gpu_scope scope;
     if (!rp_gpu_enter(&scope, fingerprints->device->context))
         return false;
-    bool taken = take(fingerprints, (CUstream)stream, data, bytes, serial_out);
+    bool taken = take(fingerprints, (CUstream)stream, data, bytes, every, serial_out);
     rp_gpu_leave(&scope);
     return taken;
 }

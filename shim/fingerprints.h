@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "config/options.h"
 #include "core/record/recorder.h"
 #include "core/status.h"
 
@@ -20,6 +21,24 @@
  */
 #define RP_FINGERPRINTS 4096u
 struct rp_fingerprints;
+
+/* Larger buffers are sampled where not all is asked for: about so much is read of each. */
+#define RP_FINGERPRINT_SAMPLE_BYTES (UINT64_C(64) << 20)
+
+/* Of how many pages one is read of a buffer of `bytes` bytes, if it is to be sampled (fingerprint.h). */
+static inline uint64_t rp_fingerprint_sample_every(uint64_t bytes)
+{
+    return bytes == 0 ? 1 : (bytes - 1) / RP_FINGERPRINT_SAMPLE_BYTES + 1;
+}
+
+/* How much is hashed, before the first communicator; without it, samples. */
+void rp_fingerprints_configure(enum rp_fingerprinting how);
+
+/* False: nothing is; no communicator has fingerprints. */
+bool rp_fingerprints_configured(void);
+
+/* Of how many pages one is to be read of a buffer of `bytes` bytes: 1 if all is hashed. */
+uint64_t rp_fingerprints_every(uint64_t bytes);
 
 /*
  * For a communicator on `device` (ordinal). Loads our kernels into the device's primary context at the first call and
@@ -32,11 +51,11 @@ enum rp_status rp_fingerprints_acquire(int device, struct rp_fingerprints **prin
 void rp_fingerprints_release(struct rp_fingerprints *prints);
 
 /*
- * Enqueues the fingerprint of `bytes` bytes at `data` (device memory) on `stream`; `*serial_out` names it. False: not
- * enqueued (the driver said no); nothing else changes.
+ * Enqueues the fingerprint of `bytes` bytes at `data` (device memory), of which one page in `every` is read, on
+ * `stream`; `*serial_out` names it. False: not enqueued (the driver said no); nothing else changes.
  */
 bool rp_fingerprints_take(struct rp_fingerprints *prints, cudaStream_t stream, const void *data, uint64_t bytes,
-                          uint64_t *serial_out);
+                          uint64_t every, uint64_t *serial_out);
 
 /* PENDING, READY with the value, or LOST: its entry belongs to a later serial by now. Never waits. */
 enum rp_fingerprint_state rp_fingerprints_read(const struct rp_fingerprints *prints, uint64_t serial,

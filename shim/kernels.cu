@@ -10,6 +10,8 @@
 #define UNROLL 8
 #define UNROLL_PAIRS 4
 
+static_assert(RP_FINGERPRINT_THREADS == RP_FINGERPRINT_PAGE_WORDS, "a thread takes a word of a page");
+
 struct words {
     unsigned long long a, b;
 };
@@ -28,30 +30,56 @@ __device__ static words load_bytes(const unsigned char *data, uint64_t bytes, ui
     return word;
 }
 
-__device__ static void add_aligned(const ulonglong2 *data, uint64_t words, uint64_t salt, uint64_t *low, uint64_t *high)
+/* The word that this thread takes of the page that is read of a group. */
+__device__ static uint64_t word_of_thread(rp_fingerprint_pages pages, uint64_t group)
 {
-    uint64_t step = (uint64_t)gridDim.x * blockDim.x;
-    uint64_t i = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    for (; i + (UNROLL - 1) * step < words; i += UNROLL * step) {
-        ulonglong2 word[UNROLL]; /* all loads are under way before the first is used */
+    return rp_fingerprint_page(pages, group) * RP_FINGERPRINT_PAGE_WORDS + threadIdx.x;
+}
+
+/*
+ * A block takes a page at a time, a thread a word of it. Adds of the pages that are read what lies in the first `words`
+ * words, which are aligned.
+ */
+__device__ static void add_aligned(const ulonglong2 *data, uint64_t words, rp_fingerprint_pages pages, uint64_t salt,
+                                   uint64_t *low, uint64_t *high)
+{
+    ulonglong2 word[UNROLL]; /* all loads are under way before the first is used */
+    uint64_t index[UNROLL], step = gridDim.x, group = blockIdx.x;
+    if (words == 0)
+        return;
+    /* only the last page may be short */
+    for (; group + (UNROLL - 1) * step + 1 < pages.groups; group += UNROLL * step) {
         for (int k = 0; k < UNROLL; k++)
-            word[k] = __ldcs(&data[i + k * step]);
+            index[k] = word_of_thread(pages, group + k * step);
         for (int k = 0; k < UNROLL; k++)
-            rp_fingerprint_word(word[k].x, word[k].y, i + k * step, salt, low, high);
+            word[k] = __ldcs(&data[index[k]]);
+        for (int k = 0; k < UNROLL; k++)
+            rp_fingerprint_word(word[k].x, word[k].y, index[k], salt, low, high);
     }
-    for (; i < words; i += step) {
-        ulonglong2 word = __ldcs(&data[i]);
-        rp_fingerprint_word(word.x, word.y, i, salt, low, high);
+    for (int k = 0; k < UNROLL; k++) /* UNROLL groups are left at most */
+        index[k] = group + k * step < pages.groups ? word_of_thread(pages, group + k * step) : words;
+    for (int k = 0; k < UNROLL; k++) {
+        if (index[k] < words)
+            word[k] = __ldcs(&data[index[k]]);
+    }
+    for (int k = 0; k < UNROLL; k++) {
+        if (index[k] < words)
+            rp_fingerprint_word(word[k].x, word[k].y, index[k], salt, low, high);
     }
 }
 
-__device__ static void add_bytes(const unsigned char *data, uint64_t bytes, uint64_t from, uint64_t to, uint64_t salt,
-                                 uint64_t *low, uint64_t *high)
+/* Likewise from word `from` on. If that is not the first it is the last one, which lies in the last page. */
+__device__ static void add_bytes(const unsigned char *data, uint64_t bytes, uint64_t from, rp_fingerprint_pages pages,
+                                 uint64_t salt, uint64_t *low, uint64_t *high)
 {
-    uint64_t step = (uint64_t)gridDim.x * blockDim.x;
-    for (uint64_t i = from + (uint64_t)blockIdx.x * blockDim.x + threadIdx.x; i < to; i += step) {
-        words word = load_bytes(data, bytes, i);
-        rp_fingerprint_word(word.a, word.b, i, salt, low, high);
+    uint64_t end = (bytes + 15) / 16;
+    uint64_t group = from == 0 ? blockIdx.x : pages.groups - 1 + blockIdx.x;
+    for (; group < pages.groups; group += gridDim.x) {
+        uint64_t index = word_of_thread(pages, group);
+        if (index < from || index >= end)
+            continue;
+        words word = load_bytes(data, bytes, index);
+        rp_fingerprint_word(word.a, word.b, index, salt, low, high);
     }
 }
 
@@ -77,12 +105,13 @@ __device__ static void block_sum(uint64_t *low, uint64_t *high)
 }
 
 /* The last block: takes the sums, leaves zeros for the entry's next op, hands the value to the host. */
-__device__ static void publish(rp_fingerprint_sums *sums, rp_fingerprint_entry *entry, uint64_t bytes, uint64_t tag)
+__device__ static void publish(rp_fingerprint_sums *sums, rp_fingerprint_entry *entry, uint64_t bytes, uint64_t every,
+                               uint64_t tag)
 {
     uint64_t value[2];
     uint64_t low = atomicExch(&sums->sum[0], 0ull), high = atomicExch(&sums->sum[1], 0ull);
     sums->blocks_done = 0;
-    rp_fingerprint_finish(low, high, bytes, value);
+    rp_fingerprint_finish(low, high, bytes, every, value);
     volatile rp_fingerprint_entry *out = entry;
     out->tag = 0; /* a reader of the entry's former op sees that it is gone before it sees a new value */
     __threadfence_system();
@@ -93,13 +122,14 @@ __device__ static void publish(rp_fingerprint_sums *sums, rp_fingerprint_entry *
 }
 
 extern "C" __global__ void __launch_bounds__(RP_FINGERPRINT_THREADS)
-    rp_fingerprint(const void *data, uint64_t bytes, uint64_t salt, rp_fingerprint_sums *sums,
+    rp_fingerprint(const void *data, uint64_t bytes, uint64_t every, uint64_t salt, rp_fingerprint_sums *sums,
                    rp_fingerprint_entry *entry, uint64_t tag)
 {
-    uint64_t low = 0, high = 0, words = (bytes + 15) / 16;
+    uint64_t low = 0, high = 0;
     uint64_t aligned = (uintptr_t)data % 16 == 0 ? bytes / 16 : 0;
-    add_aligned((const ulonglong2 *)data, aligned, salt, &low, &high);
-    add_bytes((const unsigned char *)data, bytes, aligned, words, salt, &low, &high);
+    rp_fingerprint_pages pages = rp_fingerprint_pages_of(bytes, every);
+    add_aligned((const ulonglong2 *)data, aligned, pages, salt, &low, &high);
+    add_bytes((const unsigned char *)data, bytes, aligned, pages, salt, &low, &high);
     block_sum(&low, &high);
     if (threadIdx.x != 0)
         return;
@@ -108,7 +138,7 @@ extern "C" __global__ void __launch_bounds__(RP_FINGERPRINT_THREADS)
     __threadfence(); /* the sums are there before this block is counted */
     if (atomicAdd(&sums->blocks_done, 1u) + 1 == gridDim.x) {
         __threadfence();
-        publish(sums, entry, bytes, tag);
+        publish(sums, entry, bytes, every, tag);
     }
 }
 

@@ -84,6 +84,7 @@ static bool replay_start(void)
 {
     struct rp_gather_options gather = {
         .budget = run.options.budget, .timeout_ns = run.options.timeout_ns, .strict = run.options.strict};
+    rp_fingerprints_configure(RP_FINGERPRINTING_FULL); /* a plan rests on all bytes of what it learned from */
     if (!record_start())
         return false;
     gather.modules = run.modules;
@@ -97,6 +98,7 @@ static bool mode_start(void)
     case RP_MODE_OFF:
         return false;
     case RP_MODE_RECORD:
+        rp_fingerprints_configure(run.options.fingerprint);
         return record_start();
     case RP_MODE_REPLAY:
         return replay_start();

@@ -20,23 +20,25 @@ struct CUmod_st {
     const void *image;
 };
 
-static const size_t fingerprint_sizes[] = {
-    sizeof(void *), sizeof(uint64_t), sizeof(uint64_t), sizeof(void *), sizeof(void *), sizeof(uint64_t), 0};
+static const size_t fingerprint_sizes[] = {sizeof(void *), sizeof(uint64_t), sizeof(uint64_t), sizeof(uint64_t),
+                                           sizeof(void *), sizeof(void *),   sizeof(uint64_t), 0};
 
 static void fingerprint_run(dim3 grid, dim3 block, void **args)
 {
     (void)grid, (void)block;
     const void *data = *(const void **)args[0];
-    struct rp_fingerprint_entry *entry = *(struct rp_fingerprint_entry **)args[4];
-    rp_fingerprint_host(data, *(uint64_t *)args[1], *(uint64_t *)args[2], entry->value);
+    struct rp_fingerprint_entry *entry = *(struct rp_fingerprint_entry **)args[5];
+    rp_fingerprint_host(data, *(uint64_t *)args[1], *(uint64_t *)args[2], *(uint64_t *)args[3], entry->value);
     /* The host polls the tag with acquire. */
-    __atomic_store_n(&entry->tag, *(uint64_t *)args[5], __ATOMIC_RELEASE);
+    __atomic_store_n(&entry->tag, *(uint64_t *)args[6], __ATOMIC_RELEASE);
 }
 
 static double fingerprint_cost_us(dim3 grid, dim3 block, void **args)
 {
     (void)grid, (void)block;
-    return (double)fake_transfer_ns(*(uint64_t *)args[1], fake_config()->hbm_gbps) / 1e3;
+    uint64_t bytes = *(uint64_t *)args[1];
+    uint64_t read = rp_fingerprint_pages_of(bytes, *(uint64_t *)args[2]).groups * RP_FINGERPRINT_PAGE;
+    return (double)fake_transfer_ns(read < bytes ? read : bytes, fake_config()->hbm_gbps) / 1e3;
 }
 
 static const size_t compare_sizes[] = {sizeof(void *), sizeof(void *),   sizeof(uint64_t),

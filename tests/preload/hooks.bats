@@ -171,6 +171,39 @@ END
     [ "$(ops | wc -l)" = 6 ]
 }
 
+# large CASE FINGERPRINT: the flags of its two ops, recorded so into CASE.FINGERPRINT.
+large() {
+    with record REPRISE_FINGERPRINT="$2" REPRISE_TRACE="$PWD/$1.$2" "$BUILD/tests/hooks_life" "$1" 2> "$1.$2.err"
+    [ ! -s "$1.$2.err" ]
+    "$BUILD/reprise" show --csv --step all "$1.$2" | awk -F, 'NR > 1 { print $16, ($22 != "") }'
+}
+
+@test "fingerprints: of large buffers a sample, all of them, or none" {
+    [ "$(large large sample)" = "0x421 1
+0x21 1" ]
+    [ "$(large large full)" = "0x21 1
+0x21 1" ]
+    [ "$(large large off)" = "0x1 0
+0x1 0" ]
+    "$BUILD/reprise" show large.off > shown
+    grep -q '^states: .*no fingerprints for this communicator' shown
+    with replay REPRISE_FINGERPRINT=off REPRISE_TRACE="$PWD/replayed" REPRISE_LOG=error "$BUILD/tests/hooks_life" large
+    [ -z "$("$BUILD/reprise" show replayed | grep 'no fingerprints for')" ]
+}
+
+@test "fingerprints: what a sample does not read is no difference, all of it is" {
+    large large sample
+    large large-other sample
+    large large full
+    large large-other full
+    "$BUILD/reprise" show --csv --step all large.sample | cut -d, -f22 > one
+    "$BUILD/reprise" show --csv --step all large-other.sample | cut -d, -f22 > other
+    [ "$(sed -n 2p one)" = "$(sed -n 2p other)" ]
+    [ "$(sed -n 3p one)" != "$(sed -n 3p other)" ]
+    "$BUILD/reprise" diff large.full large-other.full > out || true
+    grep -q 'first difference of bytes: rank 0, step 1, communicator 0, position 0' out
+}
+
 @test "two CUDA runtimes and two NCCLs, loaded, unloaded and loaded again: each plugin reaches its own" {
     unset LD_LIBRARY_PATH
     REPRISE_LOG=error same_in_every_mode "$BUILD/tests/hooks_two" "$BUILD"/tests/libhooks_plugin{1,2}.so

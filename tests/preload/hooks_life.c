@@ -191,14 +191,42 @@ static void exit_in_use(void)
     exit(0);
 }
 
+/* On one rank a gather of more than 64 MiB and a reduction of 64 MiB, of zeros but for one byte. */
+static void large(size_t where)
+{
+    size_t most = ((size_t)64 << 20) + 4096;
+    ncclComm_t comm;
+    ncclUniqueId id;
+    char *data;
+    NCCL(ncclGetUniqueId(&id));
+    NCCL(ncclCommInitRank(&comm, 1, id, 0));
+    CUDA(cudaMalloc((void **)&data, most));
+    CUDA(cudaMemset(data, 0, most));
+    CUDA(cudaMemset(data + where, 1, 1));
+    NCCL(ncclAllGather(data, data, most, ncclInt8, comm, NULL));
+    NCCL(ncclAllReduce(data, data, most - 4096, ncclInt8, ncclSum, comm, NULL));
+    CUDA(cudaDeviceSynchronize());
+    NCCL(ncclCommDestroy(comm));
+    CUDA(cudaFree(data));
+}
+
+/* Both in the second page: of the first two a sample has the first. */
+static void large_one(void)
+{
+    large(4096);
+}
+
+static void large_other(void)
+{
+    large(4097);
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
-} cases[] = {{"all-in-group", all_in_group},
-             {"nonblocking", nonblocking},
-             {"first-together", first_together},
-             {"silent-fork", silent_fork},
-             {"exit-in-use", exit_in_use}};
+} cases[] = {{"all-in-group", all_in_group}, {"nonblocking", nonblocking}, {"first-together", first_together},
+             {"silent-fork", silent_fork},   {"exit-in-use", exit_in_use}, {"large", large_one},
+             {"large-other", large_other}};
 
 int main(int argc, char **argv)
 {

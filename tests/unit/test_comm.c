@@ -49,7 +49,7 @@ static ncclComm_t comm_make(void)
 
 static bool take(struct rp_comm *comm, size_t offset, uint64_t position)
 {
-    return rp_comm_fingerprint_take(comm, stream, data + offset, 64, position);
+    return rp_comm_fingerprint_take(comm, stream, data + offset, 64, 1, position);
 }
 
 static void read_print(const struct rp_comm *comm, uint64_t position, uint64_t value_out[2])

@@ -133,8 +133,8 @@ static void test_fingerprint(void **state)
     CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     CUDA(cudaEventCreate(&begin));
     assert_int_equal(cuEventCreate_entry(&end, CU_EVENT_DEFAULT), CUDA_SUCCESS);
-    uint64_t bytes = sizeof text, salt = 3, tag = 9;
-    void *args[] = {&data, &bytes, &salt, &sums, &on_device, &tag};
+    uint64_t bytes = sizeof text, every = 1, salt = 3, tag = 9;
+    void *args[] = {&data, &bytes, &every, &salt, &sums, &on_device, &tag};
     CUDA(cudaEventRecord(begin, stream));
     assert_int_equal(cuLaunchKernel_entry(function, 2, 1, 1, RP_FINGERPRINT_THREADS, 1, 1, 0, stream, args, NULL),
                      CUDA_SUCCESS);
@@ -142,7 +142,7 @@ static void test_fingerprint(void **state)
     while (__atomic_load_n(&pinned->tag, __ATOMIC_ACQUIRE) != tag)
         usleep(100);
     uint64_t expected[2];
-    rp_fingerprint_host(text, bytes, salt, expected);
+    rp_fingerprint_host(text, bytes, every, salt, expected);
     assert_memory_equal(pinned->value, expected, sizeof expected);
     assert_int_equal(cuStreamSynchronize_entry(stream), CUDA_SUCCESS);
     float ms;
