@@ -60,9 +60,30 @@ static bool launches_differ(const struct ranks *ranks, uint32_t i, uint32_t j)
 }
 
 /* Both have fingerprints, and of the same kind of bytes. */
-static bool bytes_comparable(const struct rp_trace_op *left, const struct rp_trace_op *right)
+static bool both_hashed(const struct rp_trace_op *left, const struct rp_trace_op *right)
 {
     return left->has_fingerprint && right->has_fingerprint && rp_op_signature(&left->op) == rp_op_signature(&right->op);
+}
+
+/* One of all bytes says nothing about one of a sample. */
+static bool hashed_alike(const struct rp_trace_op *left, const struct rp_trace_op *right)
+{
+    return ((left->op.flags ^ right->op.flags) & RP_OP_SAMPLED) == 0;
+}
+
+static bool bytes_comparable(const struct rp_trace_op *left, const struct rp_trace_op *right)
+{
+    return both_hashed(left, right) && hashed_alike(left, right);
+}
+
+static void count_fingerprints(struct rp_diff *diff, const struct rp_trace_op *left, const struct rp_trace_op *right)
+{
+    bool comparable = bytes_comparable(left, right);
+    diff->fingerprints_left += left->has_fingerprint;
+    diff->fingerprints_right += right->has_fingerprint;
+    diff->fingerprints += comparable;
+    diff->fingerprints_sampled += comparable && (left->op.flags & RP_OP_SAMPLED) != 0;
+    diff->fingerprints_unlike += both_hashed(left, right) && !comparable;
 }
 
 /* The classes of the pair of left op i and right op j. */
@@ -174,11 +195,8 @@ static struct extent compare_left(struct rp_diff *diff, const struct ranks *rank
                 extent.first_unpaired = i;
             continue;
         }
-        const struct rp_trace_op *right = &ranks->right->ops[j];
         extent.last_paired = i + 1;
-        diff->fingerprints_left += left->has_fingerprint;
-        diff->fingerprints_right += right->has_fingerprint;
-        diff->fingerprints += bytes_comparable(left, right);
+        count_fingerprints(diff, left, &ranks->right->ops[j]);
         count(diff, ranks, classify(ranks, i, j), place, i, j);
     }
     return extent;

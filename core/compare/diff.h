@@ -14,9 +14,9 @@
 /*
  * What is said of an op or a pair of ops: X(enumerator, name). SAME and the ONLY ones stand alone, the others may
  * meet in one pair. RENAMED compares what both sides know: a name that one of them lacks is no difference. RESIZED
- * compares bytes; BYTES compares fingerprints, where both sides have one and the signature is equal; LAUNCHES compares
- * the number and the digest of the kernel launches up to the thread's next op, where nothing is lost and those next ops
- * are partners too.
+ * compares bytes; BYTES compares fingerprints, where both sides have one, of all bytes or of a sample in both, and the
+ * signature is equal; LAUNCHES compares the number and the digest of the kernel launches up to the thread's next op,
+ * where nothing is lost and those next ops are partners too.
  */
 #define RP_DIFF_CLASSES(X)               \
     X(SAME, "same")                      \
@@ -74,6 +74,8 @@ struct rp_diff {
     uint64_t ops_left, ops_right;                   /* compared: all but allocations */
     uint64_t counts[RP_DIFF_CLASS_COUNT];           /* of pairs, or of ops without a partner */
     uint64_t fingerprints;                          /* pairs whose bytes could be compared */
+    uint64_t fingerprints_sampled;                  /* of these, by a sample of them */
+    uint64_t fingerprints_unlike;                   /* pairs with one of all bytes and one of a sample */
     uint64_t fingerprints_left, fingerprints_right; /* paired ops that have one */
     /* The first of its kind: of several ranks the one whose place is smallest, then the lowest. */
     struct rp_diff_point structure, launches, bytes;

@@ -170,18 +170,23 @@ static void print_bytes_compared(FILE *out, const struct rp_diff *diff)
     const char *who = diff->fingerprints_left == 0 ? "A" : "B";
     if (more == 0)
         fprintf(out, "bytes not comparable: no fingerprints in A and B");
-    else if (diff->fingerprints == 0)
+    else if (diff->fingerprints_left == 0 || diff->fingerprints_right == 0)
         fprintf(out, "bytes not comparable: no fingerprints in %s", who);
     else if (diff->fingerprints < more)
         fprintf(out, "bytes compared for %" PRIu64 " of %" PRIu64 " ops with a fingerprint", diff->fingerprints, more);
     else
         fprintf(out, "bytes compared for %" PRIu64 " ops", diff->fingerprints);
+    if (diff->fingerprints_sampled > 0)
+        fprintf(out, ", %" PRIu64 " of them by samples", diff->fingerprints_sampled);
+    if (diff->fingerprints_unlike > 0)
+        fprintf(out, "; %" PRIu64 " not comparable: one run hashed all bytes, the other a sample",
+                diff->fingerprints_unlike);
 }
 
 static void print_same(FILE *out, const struct rp_diff *diff)
 {
     bool all_bytes = diff->fingerprints > 0 && diff->fingerprints == diff->fingerprints_left &&
-                     diff->fingerprints == diff->fingerprints_right;
+                     diff->fingerprints == diff->fingerprints_right && diff->fingerprints_sampled == 0;
     fprintf(out, "same: %zu rank%s, %" PRIu64 " ops, ", diff->ranks, diff->ranks == 1 ? "" : "s", diff->ops_left);
     if (all_bytes)
         fprintf(out, "also by bytes");

@@ -202,6 +202,8 @@ large() {
     [ "$(sed -n 3p one)" != "$(sed -n 3p other)" ]
     "$BUILD/reprise" diff large.full large-other.full > out || true
     grep -q 'first difference of bytes: rank 0, step 1, communicator 0, position 0' out
+    "$BUILD/reprise" diff large.sample large.full > out
+    grep -qx 'same: 1 rank, 2 ops, bytes compared for 1 of 2 .*; 1 not comparable: one run hashed all bytes, .*' out
 }
 
 @test "two CUDA runtimes and two NCCLs, loaded, unloaded and loaded again: each plugin reaches its own" {

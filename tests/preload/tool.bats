@@ -410,6 +410,37 @@ END
     has "same: 2 ranks, 132 ops, bytes not comparable: no fingerprints in A and B"
 }
 
+@test "diff: fingerprints of samples" {
+    make_trace a sampled=1
+    make_trace b sampled=1
+    make_trace full
+    make_trace none fingerprints=0
+    make_trace other sampled=1 bytes=1
+    succeeds diff a b
+    has "same: 2 ranks, 132 ops, bytes compared for 120 ops, 72 of them by samples"
+    succeeds diff a full
+    has "same: 2 ranks, 132 ops, bytes compared for 48 of 120 ops with a fingerprint; 72 not comparable: one run hashed all bytes, the other a sample"
+    succeeds diff full a
+    succeeds diff none a
+    has "same: 2 ranks, 132 ops, bytes not comparable: no fingerprints in A"
+    differs "layers.1 forward, all-gather 2.0 MiB bfloat16: other bytes (rank 0, step 4, communicator 0, position 28)" a other
+    has "bytes compared for 120 ops, 72 of them by samples"
+    has "        18  other bytes"
+    make_trace replayed steps=7 replay=3 sampled=1
+    make_trace recorded steps=7 sampled=1
+    succeeds diff recorded replayed
+    has "same: 2 ranks, 154 ops, bytes compared for 92 of 140 ops with a fingerprint, 36 of them by samples"
+}
+
+@test "show: steps and flags of a trace with samples" {
+    make_trace a sampled=1
+    succeeds show a
+    has "rank 0: 72 ops in 6 steps, 6 of them whole; 2 communicators"
+    succeeds show --csv --step 2 a
+    [ "$(awk -F, '$7 == "all-gather" { print $16 }' out | sort -u)" = 0x421 ]
+    [ "$(awk -F, '$7 == "reduce-scatter" { print $16 }' out | sort -u)" = 0x21 ]
+}
+
 # ---------------------------------------------------------------- bad input
 
 @test "bad input: nothing there, nothing in it, no permission" {

@@ -15,6 +15,7 @@
  *   names=1                    0: what comes from memory has no names
  *   forks=0                    how often the process forked
  *   fingerprints=1 finish=1    whether ops have fingerprints, and whether the file is completed
+ *   sampled=0                  1: those of gathers are of samples
  *   lost=0                     launches lost
  */
 #include <errno.h>
@@ -52,6 +53,7 @@
     X(names, 1)        \
     X(forks, 0)        \
     X(fingerprints, 1) \
+    X(sampled, 0)      \
     X(finish, 1)       \
     X(lost, 0)
 
@@ -123,6 +125,8 @@ static void put(struct maker *maker, const struct rp_op *op, uint64_t launches, 
     }
     must(rp_trace_put_op(maker->writer, 0, &written), "op");
     must(rp_trace_put_launches(maker->writer, 0, op->begin, launches, hash(launches, op->kind, op->phase)), "launches");
+    if (op->flags & RP_OP_SAMPLED)
+        content = hash(content, 1, 0);
     uint64_t fingerprint[2] = {content, ~content};
     if (op->flags & RP_OP_FINGERPRINTED)
         must(rp_trace_put_fingerprint(maker->writer, op->comm, op->position, fingerprint), "fingerprint");
@@ -157,7 +161,7 @@ static void put_layer(struct maker *maker, enum rp_op_kind kind, int layer, enum
     if (kind == RP_OP_ALL_GATHER && is_replayed(maker))
         op.flags |= replay_flags(maker, layer, phase);
     else if (set.fingerprints)
-        op.flags |= RP_OP_FINGERPRINTED;
+        op.flags |= kind == RP_OP_ALL_GATHER && set.sampled ? RP_OP_FINGERPRINTED | RP_OP_SAMPLED : RP_OP_FINGERPRINTED;
     if (kind == RP_OP_REDUCE_SCATTER) {
         op.redop = RP_REDOP_AVG;
         op.dtype = RP_DTYPE_FLOAT32;

@@ -618,6 +618,43 @@ static void test_no_fingerprints(void **state)
     free_trace(right);
 }
 
+static void sample(struct rp_trace *trace)
+{
+    for (size_t i = 0; i < trace->op_count; i++)
+        if (trace->ops[i].op.kind == RP_OP_ALL_GATHER)
+            trace->ops[i].op.flags |= RP_OP_SAMPLED;
+}
+
+/* Samples are compared with samples; with fingerprints of all bytes they are not. */
+static void test_samples(void **state)
+{
+    (void)state;
+    struct rp_trace *left = make_run(0, STEPS, LAYERS), *right = make_run(0, STEPS, LAYERS);
+    sample(left);
+    right->ops[at(1, 1)].fingerprint[1] = 1;
+    struct rp_diff diff = diff_traces(left, right);
+    assert_int_equal(diff.verdict, RP_DIFF_ALIKE);
+    assert_int_equal(diff.fingerprints, 4 * STEPS);
+    assert_int_equal(diff.fingerprints_sampled, 0);
+    assert_int_equal(diff.fingerprints_unlike, 6 * STEPS);
+    assert_int_equal(diff.fingerprints_left, 10 * STEPS);
+    assert_int_equal(diff.fingerprints_right, 10 * STEPS);
+    sample(right);
+    diff = diff_traces(left, right);
+    assert_int_equal(diff.verdict, RP_DIFF_DIFFERENT);
+    assert_int_equal(diff.counts[RP_DIFF_BYTES], 1);
+    assert_int_equal(diff.bytes.left.index, at(1, 1));
+    assert_int_equal(diff.fingerprints, 10 * STEPS);
+    assert_int_equal(diff.fingerprints_sampled, 6 * STEPS);
+    assert_int_equal(diff.fingerprints_unlike, 0);
+    right->ops[at(1, 1)].op.count++; /* of other bytes: not compared at all */
+    diff = diff_traces(left, right);
+    assert_int_equal(diff.fingerprints_sampled, 6 * STEPS - 1);
+    assert_int_equal(diff.fingerprints_unlike, 0);
+    free_trace(left);
+    free_trace(right);
+}
+
 /* ---------------------------------------------------------------- ranks */
 
 static void test_ranks(void **state)
@@ -709,6 +746,7 @@ int main(void)
         cmocka_unit_test(test_interleaving_of_lanes_is_no_difference),
         cmocka_unit_test(test_launches_after_the_last_op),
         cmocka_unit_test(test_no_fingerprints),
+        cmocka_unit_test(test_samples),
         cmocka_unit_test(test_ranks),
         cmocka_unit_test(test_ranks_end_on_different_sides),
         cmocka_unit_test(test_empty_traces),
