@@ -43,7 +43,7 @@ __device__ static uint64_t word_of_thread(rp_fingerprint_pages pages, uint64_t g
 __device__ static void add_aligned(const ulonglong2 *data, uint64_t words, rp_fingerprint_pages pages, uint64_t salt,
                                    uint64_t *low, uint64_t *high)
 {
-    ulonglong2 word[UNROLL]; /* all loads are under way before the first is used */
+    ulonglong2 word[UNROLL]; /* loads stand together, to be under way at once */
     uint64_t index[UNROLL], step = gridDim.x, group = blockIdx.x;
     if (words == 0)
         return;

@@ -188,7 +188,8 @@ large() {
     "$BUILD/reprise" show large.off > shown
     grep -q '^states: .*no fingerprints for this communicator' shown
     with replay REPRISE_FINGERPRINT=off REPRISE_TRACE="$PWD/replayed" REPRISE_LOG=error "$BUILD/tests/hooks_life" large
-    [ -z "$("$BUILD/reprise" show replayed | grep 'no fingerprints for')" ]
+    "$BUILD/reprise" show replayed > shown
+    [ "$(grep -c 'no fingerprints for' shown)" = 0 ]
 }
 
 @test "fingerprints: what a sample does not read is no difference, all of it is" {
