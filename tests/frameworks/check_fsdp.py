@@ -78,7 +78,7 @@ def main():
     a.out.mkdir(parents=True, exist_ok=True)
     runner = runs.Runner(a.build.resolve(), a.out.resolve(), a.ranks, RUNS, SIZE)
 
-    results = runner.run_all(a.jobs)
+    results = dict(runner.run_all(a.jobs))
     losses = [results[name] and results[name]["losses"] for name in ("plain", "off", "first")]
     check("losses plain = off = record", losses[0] and losses[0] == losses[1] == losses[2])
     check_names(runner, "first")

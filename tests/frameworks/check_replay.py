@@ -9,8 +9,9 @@ learning at least 95 of 100 gathers that repeat came from memory. What repeats i
 gathers are the same: a gather repeats if all ranks' parts were gathered before. Weights edited inside a step are
 repaired and then serve again. Prints a line a check, then "N passed, N failed".
 
-Replay gives up where it is not faster than the plain run. So that it is, at this size, ranks are kept from the fast link
-by NCCL's own variables: --link shm (shared memory of the host), tcp (each rank a node of its own), or nvlink (left alone).
+Replay gives up where it is not faster than the plain run, and where the gain is not clear it first lets some steps pass:
+those are then judged behind them. So that there is a gain, at this size, ranks are kept from the fast link by NCCL's own
+variables: --link shm (shared memory of the host), tcp (each rank a node of its own), or nvlink (left alone).
 """
 
 import argparse
@@ -23,6 +24,7 @@ from runs import check
 STEPS = 24
 SIZE = ["--dim", "1024", "--layers", "4", "--seq", "512", "--ga", "2", "--steps", str(STEPS), "--det"]
 LEAST_RATE = 0.95
+DOUBT_STEPS = 8  # armed for four, plain for four
 MODES = ("off", "record", "replay")
 # name: (arguments, first hit in this step at the latest, judged from the step behind this one on)
 VARIANTS = {
@@ -81,6 +83,7 @@ def check_sources(runner, variant, replayed, repeated, latest, learned):
     first = memory[0] * STEPS // len(sources) + 1 if memory else None
     check(f"{variant}: the first hit is in step {latest} or before", first and first <= latest, f"step {first}")
 
+    learned += DOUBT_STEPS * any("gain is not clear" in line for line in runner.lines(f"{variant}-replay"))
     due = [i for i in range(behind(len(sources), learned), len(sources)) if repeated[i]]
     hits = sum(1 for i in due if sources[i] == "memory")
     good = len(due) > 0 and hits >= LEAST_RATE * len(due)
@@ -122,7 +125,7 @@ def check_variant(runner, variant, results):
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build"))
-    p.add_argument("--out", type=pathlib.Path, required=True, help="a folder without traces of earlier runs")
+    p.add_argument("--out", type=pathlib.Path, required=True, help="with the folder of an earlier call only what is missing runs")
     p.add_argument("--ranks", type=int, default=2)
     p.add_argument("--jobs", type=int, default=4, help="runs at a time, on the same GPUs")
     p.add_argument("--link", choices=LINKS, default="shm")
@@ -133,9 +136,12 @@ def main():
     wanted = {f"{variant}-{mode}": (VARIANTS[variant][0], mode) for variant in a.only for mode in MODES}
     runner = runs.Runner(a.build.resolve(), a.out.resolve(), a.ranks, wanted, SIZE + arguments, environment)
 
-    results = runner.run_all(a.jobs)
-    for variant in a.only:
-        check_variant(runner, variant, results)
+    results = {}
+    for name, result in runner.run_all(a.jobs):
+        results[name] = result
+        variant = name.rsplit("-", 1)[0]
+        if all(f"{variant}-{mode}" in results for mode in MODES):
+            check_variant(runner, variant, results)
     sys.exit(runs.summary())
 
 

@@ -1,7 +1,8 @@
 """Runs fsdp_train.py with and without Reprise, several at a time, and reads what was recorded; counts checks.
 
 A run is a name, arguments of fsdp_train.py and how it is started: "plain", "off" (loaded only), "record" or "replay".
-Into the folder `out` go NAME.err, what it wrote to standard error, and NAME, its trace.
+Into the folder `out` go NAME.err, what it wrote to standard error, NAME, its trace, and when it has ended well NAME.json,
+its line. With the folder of an earlier call only those run that did not end well then.
 """
 
 import concurrent.futures
@@ -10,6 +11,7 @@ import io
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -51,6 +53,10 @@ class Runner:
 
     def run(self, name):
         """(exit code or "too long", the run's line of JSON or None)."""
+        kept = self.out / f"{name}.json"
+        if kept.exists():
+            return 0, json.loads(kept.read_text())
+        shutil.rmtree(self.out / name, ignore_errors=True)
         command, environment = self.command(name)
         # A launcher that is killed leaves its ranks behind: they get the time to end themselves.
         command = ["timeout", "--kill-after=20", str(LIMIT_S), *command]
@@ -58,16 +64,17 @@ class Runner:
             done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=err, text=True)
         lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
         status = "too long" if done.returncode in (124, 137) else done.returncode
+        if status == 0 and lines:
+            kept.write_text(lines[-1])
         return status, json.loads(lines[-1]) if lines else None
 
     def run_all(self, jobs):
-        """The line of JSON of each run, by name."""
+        """Name and line of JSON of each run, in their order, each as soon as those before it have ended."""
         with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-            done = dict(zip(self.runs, pool.map(self.run, self.runs)))
-        for name, (status, result) in done.items():
-            ok = status == 0 and result is not None
-            check(f"run {name}", ok, "" if ok else f"exit {status}, see {name}.err")
-        return {name: result for name, (_, result) in done.items()}
+            for name, (status, result) in zip(self.runs, pool.map(self.run, self.runs)):
+                ok = status == 0 and result is not None
+                check(f"run {name}", ok, "" if ok else f"exit {status}, see {name}.err")
+                yield name, result
 
     def ops(self, name, rank):
         arguments = ["show", str(self.out / name), "--csv", "--step", "all", "--rank", str(rank)]
