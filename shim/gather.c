@@ -21,7 +21,7 @@
  * share of what has been waited, so it adds little.
  */
 #define SPIN_NS 50000u
-#define SLEEP_SHARE 16u
+#define SLEEP_SHARE 64u
 #define SLEEP_LEAST_NS 20000u
 #define SLEEP_MOST_NS 500000u
 

@@ -23,7 +23,7 @@
 #define FAILED_MOST 8u      /* proposals in a row: a rank will never be ready */
 #define RELEARNED_MOST 4u
 #define SLOWER_REST_CYCLES 64u
-#define TIMED_REST_CYCLES 5u /* the first still feels the arming */
+#define TIMED_REST_CYCLES 4u /* the first still feels the arming */
 #define BUDGET_REST 128u     /* positions: every rank has told what it could give by then */
 
 /* ---------------------------------------------------------------- rank 0: learning */

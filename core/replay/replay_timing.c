@@ -11,7 +11,7 @@
 #include "core/replay/replay_private.h"
 
 #define JUDGED_CYCLES 3u  /* a median of fewer is chance */
-#define CLEAR_PERCENT 85u /* of a cycle that was learned from: a shorter one is a gain beyond doubt */
+#define CLEAR_PERCENT 90u /* of a cycle that was learned from: a shorter one is a gain beyond doubt */
 
 static uint64_t median(const uint64_t *values, uint32_t count)
 {
