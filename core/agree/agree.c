@@ -166,7 +166,7 @@ static uint64_t voted(uint64_t word, uint64_t digest, enum rp_verdict vote, uint
 /* Lowers dead_from to `from`, or to the first position that this rank has not voted at. Any rank's may come between. */
 static void lower(struct rp_agree *agree, uint32_t arming, uint64_t from)
 {
-    _Atomic uint64_t *dead = &agree->shared->armings[arming].dead;
+    _Atomic uint64_t *dead = &rp_agree_arming(agree, arming)->dead;
     uint64_t next = ~(from > agree->voted ? from : agree->voted);
     uint64_t seen = rp_shared_load(dead);
     while (seen < next && !rp_shared_swap(dead, &seen, next))
@@ -186,12 +186,15 @@ static enum rp_verdict taken(struct rp_agree *agree, uint32_t arming, uint64_t p
 
 uint32_t rp_agree_propose(struct rp_agree *agree, const struct rp_proposal *proposal)
 {
-    uint64_t arming = rp_shared_load(&agree->shared->proposals);
-    if (arming >= RP_AGREE_ARMINGS)
+    uint64_t count = rp_shared_load(&agree->shared->proposals);
+    if (count >= RP_NO_ARMING || (count >= RP_AGREE_ARMINGS && rp_agree_least_left(agree) <= count - RP_AGREE_ARMINGS))
         return RP_NO_ARMING;
-    agree->shared->armings[arming].proposal = *proposal;
-    rp_shared_store(&agree->shared->proposals, arming + 1); /* pairs with the load in rp_agree_proposals() */
-    return (uint32_t)arming;
+    struct rp_agree_arming *arming = rp_agree_arming(agree, (uint32_t)count);
+    arming->proposal = *proposal;
+    rp_shared_store(&arming->word, 0);
+    rp_shared_store(&arming->dead, 0);
+    rp_shared_store(&agree->shared->proposals, count + 1); /* pairs with the load in rp_agree_proposals() */
+    return (uint32_t)count;
 }
 
 uint32_t rp_agree_proposals(const struct rp_agree *agree)
@@ -201,12 +204,12 @@ uint32_t rp_agree_proposals(const struct rp_agree *agree)
 
 void rp_agree_proposal(const struct rp_agree *agree, uint32_t arming, struct rp_proposal *proposal_out)
 {
-    *proposal_out = agree->shared->armings[arming].proposal;
+    *proposal_out = rp_agree_arming(agree, arming)->proposal;
 }
 
 void rp_agree_answer(struct rp_agree *agree, uint32_t arming, bool yes)
 {
-    _Atomic uint64_t *place = &agree->shared->armings[arming].word;
+    _Atomic uint64_t *place = &rp_agree_arming(agree, arming)->word;
     enum rp_verdict answer = yes ? RP_VERDICT_YES : RP_VERDICT_NO;
     uint64_t seen = rp_shared_load(place);
     while (rp_word_state(seen) == RP_VERDICT_OPEN &&
@@ -216,7 +219,7 @@ void rp_agree_answer(struct rp_agree *agree, uint32_t arming, bool yes)
 
 enum rp_verdict rp_agree_armed(struct rp_agree *agree, uint32_t arming)
 {
-    _Atomic uint64_t *place = &agree->shared->armings[arming].word;
+    _Atomic uint64_t *place = &rp_agree_arming(agree, arming)->word;
     uint64_t seen = rp_shared_load(place);
     while (rp_word_state(seen) == RP_VERDICT_OPEN) {
         if (rp_shared_swap(place, &seen, rp_word_close(seen, RP_VERDICT_NO)))
@@ -308,5 +311,5 @@ void rp_agree_kill(struct rp_agree *agree, uint32_t arming, uint64_t from)
 
 bool rp_agree_dead(const struct rp_agree *agree, uint32_t arming, uint64_t position)
 {
-    return position >= ~rp_shared_load(&agree->shared->armings[arming].dead);
+    return position >= ~rp_shared_load(&rp_agree_arming(agree, arming)->dead);
 }

@@ -12,7 +12,8 @@
  *               same one, or plain NO where the arming is dead;
  *   - (all)     YES only if every rank voted yes with the same digest;
  *   - (dead)    nobody has a YES at or behind the arming's dead_from;
- *   - (recycle) a word is used again only when every rank has passed the position that used it before.
+ *   - (recycle) a word is used again only when every rank has passed the position that used it before, the place of an
+ *               arming only when every rank has left the arming that used it before.
  *
  * Why.
  *   One word: of one position's states only OPEN is ever swapped for another, so the first final state that the word
@@ -31,7 +32,8 @@
  *   - what is said above of one word, or of one arming's dead_from, follows from that word's own modification order;
  *     C's kill before C's later looks is program order (or the lock that let the hook of an abort in);
  *   - `passed`: C reads a word, then releases `passed`; who acquires that and swaps the word comes after C's read, so C
- *     cannot have read the new epoch;
+ *     cannot have read the new epoch; `left` and the place of an arming alike, which is made anew before the release of
+ *     `proposals`;
  *   - `published`, `proposals`, `here`: data first, then the release; pairs with the acquire of the readers.
  * No argument needs two variables to be seen in one order by a third rank, so none needs sequential consistency.
  *
@@ -72,7 +74,7 @@ static inline bool rp_verdict_disarms(enum rp_verdict verdict)
 
 #ifndef RP_AGREE_WORDS       /* the explorer sets less */
 #define RP_AGREE_WORDS 1024u /* decision words: how far two ranks may be apart */
-#define RP_AGREE_ARMINGS 64u /* armings in a communicator's life; each has its own word and dead_from */
+#define RP_AGREE_ARMINGS 64u /* armings that some rank may not have left; each has its own word and dead_from */
 #endif
 #define RP_AGREE_RANKS 512u /* more: passive */
 #define RP_NO_ARMING UINT32_MAX
@@ -123,6 +125,7 @@ enum rp_status rp_agree_complete(struct rp_agree *agree, uint32_t nranks, uint32
 /* X(field): one word of each rank, written by it, read by all. */
 #define RP_AGREE_FIELDS(X)                                                            \
     X(passed)    /* every position below it is behind this rank: reads included */    \
+    X(left)      /* it will touch no arming below it any more */                      \
     X(published) /* learning data of every position below it is in the table */       \
     X(budget)    /* bytes that it could give to this lane now, plus 1; 0: not told */ \
     X(cycle_ns)  /* its plain cycle */
@@ -140,7 +143,7 @@ bool rp_agree_given_up(const struct rp_agree *agree);
 
 /* ---------------------------------------------------------------- proposals */
 
-/* By rank 0 only, one at a time. The number of the arming, or RP_NO_ARMING when they are used up (give up). */
+/* By rank 0 only, one at a time. The number of the arming, or RP_NO_ARMING: some rank has not left old ones yet. */
 uint32_t rp_agree_propose(struct rp_agree *agree, const struct rp_proposal *proposal);
 
 /* How many proposals there are: one cheap load. The latest is number count - 1. */

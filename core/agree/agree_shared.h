@@ -4,16 +4,16 @@
  *        0 +-----------------------------------------------------------+
  *          | joined | proposals | given up                             |  one cache line
  *       64 +-----------------------------------------------------------+
- *          | arming 0:  proposal (48 bytes) | word | dead              |  a cache line each
- *          | ...                                                       |
- *          | arming RP_AGREE_ARMINGS - 1                               |
+ *          | place 0:  proposal (48 bytes) | word | dead               |  a cache line each:
+ *          | ...                                                       |  arming modulo RP_AGREE_ARMINGS
+ *          | place RP_AGREE_ARMINGS - 1                                |
  *     4160 +-----------------------------------------------------------+
  *          | word 0 | word 1 | ...                                     |  decision words, 8 bytes each:
  *          | ...                             word RP_AGREE_WORDS - 1   |  position modulo RP_AGREE_WORDS
  *    12352 +-----------------------------------------------------------+
- *          | seat 0:  here terms token rank passed published budget .. |  a cache line each, in the order of arrival;
- *          | ...                                                       |  written by the rank that sits there
- *          | seat `seats` - 1                                          |
+ *          | seat 0:  here terms token rank passed published budget .. |  two cache lines each, in the order of
+ * arrival; | ...                                                       |  written by the rank that sits there | seat
+ * `seats` - 1                                          |
  *          +-----------------------------------------------------------+
  *
  * A decision word, and an arming's word (epoch 0, digest 0):
@@ -34,7 +34,7 @@
 struct rp_agree_arming {
     _Alignas(64) struct rp_proposal proposal; /* rank 0, before `proposals` is released */
     _Atomic uint64_t word;                    /* answers, as a decision word */
-    _Atomic uint64_t dead;                    /* the complement of dead_from: zero is "alive", only ever raised */
+    _Atomic uint64_t dead; /* the complement of dead_from: zero is "alive", an arming only raises it */
 };
 
 struct rp_agree_seat {
@@ -48,14 +48,19 @@ struct rp_agree_seat {
 
 struct rp_agree_shared {
     _Alignas(64) _Atomic uint64_t joined; /* how many came; their seats are 0, 1, ... */
-    _Atomic uint64_t proposals;           /* released by rank 0, acquired by all */
+    _Atomic uint64_t proposals;           /* so far; released by rank 0, acquired by all */
     _Atomic uint64_t given_up;
     struct rp_agree_arming armings[RP_AGREE_ARMINGS];
     _Alignas(64) _Atomic uint64_t words[RP_AGREE_WORDS];
     struct rp_agree_seat seats[];
 };
 
-_Static_assert(sizeof(struct rp_agree_arming) == 64 && sizeof(struct rp_agree_seat) == 64, "a cache line each");
+_Static_assert(sizeof(struct rp_agree_arming) == 64 && sizeof(struct rp_agree_seat) == 128, "whole cache lines");
+
+static inline struct rp_agree_arming *rp_agree_arming(const struct rp_agree *agree, uint32_t arming)
+{
+    return &agree->shared->armings[arming % RP_AGREE_ARMINGS];
+}
 
 #define RP_WORD_STATE_BITS 3
 #define RP_WORD_VOTES_BITS 9

@@ -21,20 +21,12 @@
 #define FRUITLESS_TABLES 8u /* so many times the table's positions without a cycle */
 #define WITHDRAWALS_MOST 3u /* without a good cycle between */
 #define FAILED_MOST 8u      /* proposals in a row: a rank will never be ready */
-#define RELEARNED_MOST 4u
+#define RELEARNED_MOST 4u   /* without so many good cycles between as pay for one */
 #define SLOWER_REST_CYCLES 64u
 #define TIMED_REST_CYCLES 4u /* the first still feels the arming */
 #define BUDGET_REST 128u     /* positions: every rank has told what it could give by then */
 
 /* ---------------------------------------------------------------- rank 0: learning */
-
-static bool proposed(struct rp_replay *replay, const struct rp_proposal *proposal)
-{
-    if (rp_agree_propose(replay->agree, proposal) != RP_NO_ARMING)
-        return true;
-    rp_replay_give_up(replay, "it was armed too often");
-    return false;
-}
 
 static uint64_t largest(uint64_t a, uint64_t b)
 {
@@ -59,7 +51,7 @@ static void propose(struct rp_replay *replay, uint64_t budget, uint64_t cycles)
         .budget = budget,
         .cycle_ns = rp_agree_largest_cycle_ns(replay->agree),
     };
-    proposed(replay, &proposal);
+    rp_agree_propose(replay->agree, &proposal); /* or later: a rank has not looked for long */
 }
 
 /* True, and what every rank can give, once all have told. */
@@ -127,10 +119,10 @@ static void propose_learning(struct rp_replay *replay)
 {
     struct rp_proposal proposal = {.at = replay->next};
 
-    if (++replay->leader.relearned > RELEARNED_MOST)
+    if (replay->leader.relearned == RELEARNED_MOST)
         rp_replay_give_up(replay, "its order changes too often");
-    else
-        proposed(replay, &proposal);
+    else if (rp_agree_propose(replay->agree, &proposal) != RP_NO_ARMING)
+        replay->leader.relearned++;
 }
 
 /* Off, and one retrial later. */
@@ -226,6 +218,7 @@ static void look_at(struct rp_replay *replay, uint32_t arming, const struct rp_p
     }
     replay->arming = arming;
     replay->seen = arming + 1;
+    rp_agree_set_left(replay->agree, arming);
     rp_agree_proposal(replay->agree, arming, &replay->proposal);
     if (replay->proposal.from == replay->proposal.to) {
         learn_again(replay);

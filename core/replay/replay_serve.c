@@ -15,6 +15,8 @@
 #define LOOK_CYCLES 4u
 /* In a row, and the waits before them are forgiven: the first one only fills slots, and is voted on nowhere. */
 #define GOOD_CYCLES 2u
+/* In a row: learning again costs a few cycles. */
+#define PAID_CYCLES 32u
 
 /* ---------------------------------------------------------------- misses */
 
@@ -82,6 +84,8 @@ static void begin_cycle(struct rp_replay *replay, uint64_t now_ns)
     armed->good_cycles = good ? armed->good_cycles + 1 : 0;
     if (armed->good_cycles >= GOOD_CYCLES)
         replay->leader.withdrawals = 0;
+    if (armed->good_cycles >= PAID_CYCLES)
+        replay->leader.relearned = 0;
     count_run(replay);
     armed->bad_cycles = armed->misses * 10 > keeps ? armed->bad_cycles + 1 : 0;
     replay->leader.missed = armed->misses;

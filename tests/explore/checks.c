@@ -18,7 +18,7 @@ void explore_check_verdict(uint32_t number, uint32_t position, enum rp_verdict v
 {
     struct explore_ghost *ghost = &now.ghost;
     uint8_t *took = verdict == RP_VERDICT_YES ? ghost->served : ghost->plain;
-    bool dead = position >= ~explore_shared(&now)->armings[now.ranks[number].arming].dead;
+    bool dead = position >= ~explore_shared(&now)->armings[now.ranks[number].arming % RP_AGREE_ARMINGS].dead;
     found.verdicts |= 1U << verdict;
     took[position] |= (uint8_t)(1U << number);
     explore_check(ghost->served[position] == 0 || ghost->plain[position] == 0, "one rank serves, another does not");
@@ -48,6 +48,20 @@ void explore_check_armed(uint32_t number, uint32_t arming, bool yes)
     took[arming] |= (uint8_t)(1U << number);
     explore_check(ghost->armed[arming] == 0 || ghost->unarmed[arming] == 0, "one rank is armed, another is not");
     explore_check(!yes || ghost->said_yes[arming] == all_ranks(), "armed without all answers");
+}
+
+/* Every rank has looked at a later arming than the one that had the place, and is in that one no more. */
+void explore_check_proposed(uint64_t arming)
+{
+    if (arming == RP_NO_ARMING || arming < RP_AGREE_ARMINGS)
+        return;
+    found.rearmed++;
+    uint64_t before = arming - RP_AGREE_ARMINGS;
+    for (uint32_t i = 0; i < scenario->nranks; i++) {
+        const struct explore_rank *rank = &now.ranks[i];
+        explore_check(rank->arming != before && rank->pending != before && rank->looked > before + 1,
+                      "an arming is lost");
+    }
 }
 
 /* The words themselves, after each move: a final state stays until all have passed its position. */

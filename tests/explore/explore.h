@@ -32,6 +32,7 @@
 
 #define EXPLORE_RANKS 3
 #define EXPLORE_POSITIONS 8
+#define EXPLORE_PROPOSALS 3
 #define EXPLORE_ACCESSES 32 /* a call that takes more is a violation: nothing may go on for ever */
 #define NONE 0xff
 
@@ -42,6 +43,7 @@
     X(COMPLETE, "complete") \
     X(PROPOSE, "propose")   \
     X(LOOK, "look")         \
+    X(LEFT, "leave")        \
     X(ANSWER, "answer")     \
     X(ARMED, "armed")       \
     X(VOTE, "vote")         \
@@ -64,6 +66,7 @@ enum explore_phase {
     PHASE_JOIN,
     PHASE_COMPLETE,
     PHASE_TURN,
+    PHASE_LEFT,
     PHASE_ANSWER,
     PHASE_ARMED,
     PHASE_VOTE,
@@ -78,6 +81,7 @@ enum explore_phase {
 enum explore_fault {
     FAULT_NONE,
     FAULT_PASSED_UNSEEN,   /* a word is used again whoever has read it */
+    FAULT_LEFT_UNSEEN,     /* the place of an arming is used again whoever is in it */
     FAULT_DEAD_UNSEEN,     /* a vote does not see that the arming is dead */
     FAULT_BLIND_SWAP,      /* a swap stores whatever is there */
     FAULT_VOTES_FORGOTTEN, /* dead_from is lowered below what the rank has voted at */
@@ -116,9 +120,9 @@ struct explore_ghost {
     uint8_t served[EXPLORE_POSITIONS];  /* took a YES */
     uint8_t plain[EXPLORE_POSITIONS];   /* does the real call */
     uint8_t decided[EXPLORE_POSITIONS]; /* the final state that the word took */
-    uint8_t said_yes[RP_AGREE_ARMINGS], armed[RP_AGREE_ARMINGS], unarmed[RP_AGREE_ARMINGS];
+    uint8_t said_yes[EXPLORE_PROPOSALS], armed[EXPLORE_PROPOSALS], unarmed[EXPLORE_PROPOSALS];
     uint8_t joined, noes, disarms, kills, deaths, proposals; /* used up so far */
-    uint8_t unused[4];
+    uint8_t unused[1];
 };
 
 struct explore_state {
@@ -158,6 +162,7 @@ const char *explore_call_name(enum explore_call call);
 struct explore_result {
     uint64_t states, moves, ends;
     uint64_t recycled;     /* moves that began a word anew */
+    uint64_t rearmed;      /* proposals in a place that was used before */
     uint32_t verdicts;     /* a bit each: some rank took it */
     uint32_t armed;        /* a bit each: some rank found an arming 0 not armed, 1 armed */
     const char *violation; /* the first thing that did not hold; NULL: all did */
@@ -169,6 +174,7 @@ void explore_check(bool holds, const char *what);
 void explore_check_verdict(uint32_t rank, uint32_t position, enum rp_verdict verdict);
 void explore_check_plain(uint32_t rank, uint32_t position); /* it has no part in the position */
 void explore_check_armed(uint32_t rank, uint32_t arming, bool yes);
+void explore_check_proposed(uint64_t arming);
 void explore_check_words(const struct explore_state *before); /* after each access */
 
 /* explore.c: all of a scenario. On a violation the moves that led to it go to `trace`, if not NULL. */

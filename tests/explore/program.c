@@ -1,8 +1,8 @@
 /*
  * A rank's program: which calls it may make next, and what it does with what they return.
  *
- *     TURN ─ looks for a proposal, answers ─► ARMED? ─► VOTE ... VOTE ─► READ ... READ ─► LEAVE? ─► PASS ─► TURN
- *              at every position                at `at`    a group of positions   or withdraw     dead?
+ *     TURN ─ looks for a proposal, ─► ARMED? ─► VOTE ... VOTE ─► READ ... READ ─► LEAVE? ─► PASS ─► TURN
+ *              leaves older ones, answers  at `at`    a group of positions   or withdraw     dead?
  */
 #include "tests/explore/explore.h"
 
@@ -123,6 +123,9 @@ uint32_t explore_options(uint32_t number, struct explore_move moves_out[EXPLORE_
     case PHASE_TURN:
         add_turn(&menu, rank);
         break;
+    case PHASE_LEFT:
+        add(&menu, EXPLORE_LEFT, 0);
+        break;
     case PHASE_ANSWER:
         add(&menu, EXPLORE_ANSWER, 0);
         break;
@@ -163,6 +166,14 @@ static uint64_t propose(struct rp_agree *agree, const struct explore_rank *rank)
     return rp_agree_propose(agree, &proposal);
 }
 
+/* The oldest arming that the rank may still touch. */
+static uint64_t oldest(const struct explore_rank *rank)
+{
+    if (rank->arming != NONE)
+        return rank->arming;
+    return rank->pending != NONE ? rank->pending : rank->looked - 1U;
+}
+
 uint64_t explore_call(struct rp_agree *agree, const struct explore_rank *rank)
 {
     switch ((enum explore_call)rank->call) {
@@ -175,6 +186,9 @@ uint64_t explore_call(struct rp_agree *agree, const struct explore_rank *rank)
         return propose(agree, rank);
     case EXPLORE_LOOK:
         return rp_agree_proposals(agree);
+    case EXPLORE_LEFT:
+        rp_agree_set_left(agree, oldest(rank));
+        return 0;
     case EXPLORE_ANSWER:
         rp_agree_answer(agree, rank->looked - 1U, rank->answer != 0);
         return 0;
@@ -227,13 +241,13 @@ static void looked(struct explore_rank *rank, uint64_t count)
         return;
     }
     rank->looked = (uint8_t)count; /* an older one that was missed needs no answer: it lacks this rank's */
-    uint64_t at = explore_shared(&now)->armings[count - 1].proposal.at;
+    uint64_t at = explore_shared(&now)->armings[(count - 1) % RP_AGREE_ARMINGS].proposal.at;
     rank->answer = rank->position < at && rank->arming == NONE && rank->pending == NONE;
     if (rank->answer) {
         rank->pending = (uint8_t)(count - 1);
         rank->pending_at = (uint8_t)at;
     }
-    rank->phase = PHASE_ANSWER;
+    rank->phase = PHASE_LEFT;
 }
 
 static void armed(struct explore_rank *rank, uint32_t number, bool yes)
@@ -298,10 +312,14 @@ void explore_returned(uint32_t number, uint64_t result)
         explore_check(result == scenario->complete, "a rank is told otherwise who is here");
         rank->phase = PHASE_ENDED;
         break;
-    case EXPLORE_PROPOSE:
-        break; /* and looks, as every rank */
+    case EXPLORE_PROPOSE: /* and looks, as every rank */
+        explore_check_proposed(result);
+        break;
     case EXPLORE_LOOK:
         looked(rank, result);
+        break;
+    case EXPLORE_LEFT:
+        rank->phase = PHASE_ANSWER;
         break;
     case EXPLORE_ANSWER:
         if (!rank->answer)

@@ -51,6 +51,15 @@ static bool is_passed(const _Atomic uint64_t *word)
     return false;
 }
 
+static bool is_left(const _Atomic uint64_t *word)
+{
+    for (uint32_t seat = 0; seat < EXPLORE_RANKS; seat++) {
+        if (word == &explore_shared(&now)->seats[seat].left)
+            return true;
+    }
+    return false;
+}
+
 static bool is_dead(const _Atomic uint64_t *word)
 {
     return word == &explore_shared(&now)->armings[0].dead || word == &explore_shared(&now)->armings[1].dead;
@@ -62,7 +71,7 @@ uint64_t rp_shared_load(const _Atomic uint64_t *word)
     if (returned_before(&number))
         return replay.rank->returned[number];
     uint64_t value = *word;
-    if (fault == FAULT_PASSED_UNSEEN && is_passed(word))
+    if ((fault == FAULT_PASSED_UNSEEN && is_passed(word)) || (fault == FAULT_LEFT_UNSEEN && is_left(word)))
         value = UINT64_MAX;
     if (fault == FAULT_DEAD_UNSEEN && is_dead(word) && replay.rank != NULL && replay.rank->call == EXPLORE_VOTE)
         value = 0;

@@ -23,6 +23,7 @@ static struct explore_result explore(const struct explore_scenario *what)
     total.moves += result.moves;
     total.ends += result.ends;
     total.recycled += result.recycled;
+    total.rearmed += result.rearmed;
     total.verdicts |= result.verdicts;
     total.armed |= result.armed;
     return result;
@@ -47,6 +48,7 @@ static void everything_holds_and_everything_happens(void **state)
                                          1 << RP_VERDICT_DISARM_SLOWER | 1 << RP_VERDICT_BROKEN);
     assert_int_equal(total.armed, 3);
     assert_true(total.recycled > 1000);
+    assert_true(total.rearmed > 10);
 }
 
 /* The first scenario that shows the fault, as the test's own proof that a violation is found. */
@@ -66,6 +68,12 @@ static void a_word_used_again_too_early_is_found(void **state)
 {
     (void)state;
     fault_is_found(FAULT_PASSED_UNSEEN);
+}
+
+static void an_arming_used_again_too_early_is_found(void **state)
+{
+    (void)state;
+    fault_is_found(FAULT_LEFT_UNSEEN);
 }
 
 static void a_vote_in_a_dead_arming_is_found(void **state)
@@ -97,6 +105,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(everything_holds_and_everything_happens),
         cmocka_unit_test(a_word_used_again_too_early_is_found),
+        cmocka_unit_test(an_arming_used_again_too_early_is_found),
         cmocka_unit_test(a_vote_in_a_dead_arming_is_found),
         cmocka_unit_test(a_swap_that_does_not_compare_is_found),
         cmocka_unit_test(an_arming_that_dies_under_a_vote_is_found),

@@ -211,15 +211,31 @@ static void a_no_or_a_missing_answer_does_not_arm(void **state)
     world_free(&world);
 }
 
-static void armings_are_used_up(void **state)
+/* Its place is another's only when every rank has left it. */
+static void armings_go_on_as_ranks_leave_them(void **state)
 {
     (void)state;
-    struct world world = world_make(1);
-    struct rp_proposal proposal = {.at = 1};
+    struct world world = world_make(2);
+    struct rp_proposal proposal = {.at = 1}, seen;
     for (uint32_t i = 0; i < RP_AGREE_ARMINGS; i++)
         assert_int_equal(rp_agree_propose(&world.ranks[0], &proposal), i);
     assert_int_equal(rp_agree_propose(&world.ranks[0], &proposal), RP_NO_ARMING);
+    rp_agree_set_left(&world.ranks[0], RP_AGREE_ARMINGS - 1);
+    assert_int_equal(rp_agree_propose(&world.ranks[0], &proposal), RP_NO_ARMING);
     assert_int_equal(rp_agree_proposals(&world.ranks[0]), RP_AGREE_ARMINGS);
+
+    rp_agree_kill(&world.ranks[1], 0, 5);
+    rp_agree_answer(&world.ranks[1], 0, false);
+    rp_agree_set_left(&world.ranks[1], 1);
+    proposal.at = 70;
+    assert_int_equal(rp_agree_propose(&world.ranks[0], &proposal), RP_AGREE_ARMINGS);
+    assert_int_equal(rp_agree_propose(&world.ranks[0], &proposal), RP_NO_ARMING);
+    rp_agree_proposal(&world.ranks[1], RP_AGREE_ARMINGS, &seen);
+    assert_int_equal(seen.at, 70);
+    assert_false(rp_agree_dead(&world.ranks[0], RP_AGREE_ARMINGS, 71)); /* nothing is left of the one before */
+    rp_agree_answer(&world.ranks[0], RP_AGREE_ARMINGS, true);
+    rp_agree_answer(&world.ranks[1], RP_AGREE_ARMINGS, true);
+    assert_int_equal(rp_agree_armed(&world.ranks[1], RP_AGREE_ARMINGS), RP_VERDICT_YES);
     world_free(&world);
 }
 
@@ -425,7 +441,7 @@ int main(void)
         cmocka_unit_test(giving_up_holds_for_all),
         cmocka_unit_test(a_proposal_is_armed_when_all_said_yes),
         cmocka_unit_test(a_no_or_a_missing_answer_does_not_arm),
-        cmocka_unit_test(armings_are_used_up),
+        cmocka_unit_test(armings_go_on_as_ranks_leave_them),
         cmocka_unit_test(the_last_yes_serves),
         cmocka_unit_test(as_many_ranks_as_there_may_be),
         cmocka_unit_test(any_no_is_final_and_is_what_all_read),

@@ -76,6 +76,42 @@ static void withdraws_now_and_then(void **state)
     sim_destroy(sim);
 }
 
+/* A checkpoint now and then, in a long run: more armings than there are places for. */
+static void withdraws_through_a_long_run(void **state)
+{
+    (void)state;
+    const size_t times = RP_AGREE_ARMINGS + 16;
+    struct sim *sim = job(2, 15, 8 * times + ARMED_BY);
+    for (size_t i = 0; i < times; i++)
+        nth_gather(sim, sim->program.count * (2 * i + 5) / (2 * times + 5), 11)->withdrawn = true;
+    run(sim, "withdraws through a long run");
+    assert_true(sim_figures(sim, 0).armings > RP_AGREE_ARMINGS);
+    assert_all(sim, RP_REPLAY_ARMED);
+    sim_destroy(sim);
+}
+
+/* Each order is replayed long enough to pay for learning the next. */
+static void orders_of_a_long_run(void **state)
+{
+    (void)state;
+    struct sim *sim = sim_create(2, 16);
+    for (uint32_t order = 0; order < 8; order++)
+        for (uint32_t step = 0; step < 60; step++) {
+            for (uint32_t microbatch = 0; microbatch < 2; microbatch++) {
+                for (uint32_t unit = 0; unit < LAYERS; unit++) {
+                    sim_gather(&sim->program, order % 2 == 0 ? unit : 2 * LAYERS - unit);
+                    sim_reduce(&sim->program, 1, (5u + order % 2) << 20);
+                }
+            }
+            sim_optimize(&sim->program);
+        }
+    run(sim, "orders of a long run");
+    assert_true(sim->ranks[0].entered[RP_REPLAY_LEARNING] >= 7);
+    assert_all(sim, RP_REPLAY_ARMED);
+    assert_true(sim_hit_percent(sim) > 60);
+    sim_destroy(sim);
+}
+
 /* Polls that run out by chance, at any op. */
 static void short_bounds(void **state)
 {
@@ -376,6 +412,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(withdraws_always),
         cmocka_unit_test(withdraws_now_and_then),
+        cmocka_unit_test(withdraws_through_a_long_run),
+        cmocka_unit_test(orders_of_a_long_run),
         cmocka_unit_test(short_bounds),
         cmocka_unit_test(killed),
         cmocka_unit_test(memory_lost),
