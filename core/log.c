@@ -295,6 +295,13 @@ static bool hold_line(enum rp_log_level level, const char *text)
     return held_back;
 }
 
+/* True if it is this process's to print now. */
+static bool speaks(enum rp_log_level level, const char *text)
+{
+    return !hold_line(level, text) && atomic_load_explicit(&rank_now, memory_order_relaxed) == 0 &&
+           rp_log_enabled(level);
+}
+
 void rp_log_job(enum rp_log_level level, const char *object, const char *format, ...)
 {
     if (level == RP_LOG_NONE)
@@ -305,8 +312,23 @@ void rp_log_job(enum rp_log_level level, const char *object, const char *format,
     va_start(arguments, format);
     format_text(text, sizeof text, object, format, arguments);
     va_end(arguments);
-    if (!hold_line(level, text) && atomic_load_explicit(&rank_now, memory_order_relaxed) == 0 && rp_log_enabled(level))
+    if (speaks(level, text))
         print_limited(level, text);
+    caller_restore(caller);
+}
+
+void rp_log_end(enum rp_log_level level, const char *object, const char *format, ...)
+{
+    if (level == RP_LOG_NONE)
+        return;
+    struct caller caller = caller_keep();
+    char text[LINE_MAX_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    format_text(text, sizeof text, object, format, arguments);
+    va_end(arguments);
+    if (speaks(level, text))
+        print_to(descriptor_now(), level, text, atomic_exchange_explicit(&dropped, 0, memory_order_relaxed));
     caller_restore(caller);
 }
 

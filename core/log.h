@@ -47,6 +47,10 @@ void rp_log(enum rp_log_level level, const char *object, const char *format, ...
 void rp_log_job(enum rp_log_level level, const char *object, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* As rp_log_job(), for the one line at a process's end: printed however many came before it in its second. */
+void rp_log_end(enum rp_log_level level, const char *object, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
 /* In the child of a fork: forgets the rank, the held lines and the file. */
 void rp_log_forked(void);
 

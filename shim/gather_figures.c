@@ -70,5 +70,5 @@ void rp_figures_say(const struct rp_replay_figures *total)
 {
     char text[200];
     print(total, text, sizeof text);
-    rp_log_job(RP_LOG_INFO, "replay", "rank 0: %s", text);
+    rp_log_end(RP_LOG_INFO, "replay", "rank 0: %s", text);
 }
