@@ -139,6 +139,21 @@ static void a_storm_is_limited_and_says_so(void **state)
     in_child(rate_body);
 }
 
+/* However much was said: what the run came to is said too. */
+static void end_body(void)
+{
+    rp_log_set_rank(0);
+    for (int i = 0; i < 1000; i++)
+        rp_log_end(RP_LOG_WARN, "replay", "end %d", i);
+    CHECK(scratch_lines_with(&scratch, "end") == 1000);
+}
+
+static void the_line_at_the_end_is_not_limited(void **state)
+{
+    (void)state;
+    in_child(end_body);
+}
+
 static void held_rank_zero_body(void)
 {
     for (int i = 0; i < 20; i++)
@@ -420,6 +435,7 @@ int main(void)
         TEST(levels_and_form),
         TEST(long_lines_are_cut),
         TEST(a_storm_is_limited_and_says_so),
+        TEST(the_line_at_the_end_is_not_limited),
         TEST(lines_of_the_job_come_from_rank_zero),
         TEST(other_ranks_and_strangers_keep_quiet),
         TEST(a_pattern_names_the_file),
