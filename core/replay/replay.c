@@ -31,7 +31,6 @@ enum rp_status rp_replay_create(struct rp_agree *agree, void *table, const struc
     replay->context = context;
     replay->state = replay->calm = RP_REPLAY_LEARNING;
     replay->feeding = true;
-    replay->rested = RP_NO_POSITION;
     replay->past_count = rp_learn_positions(agree->nranks);
     replay->past = calloc(replay->past_count, sizeof(*replay->past));
     enum rp_status status =
@@ -153,6 +152,8 @@ void rp_replay_next(struct rp_replay *replay, const struct rp_op *op, uint64_t n
     replay->ahead = rp_lane_fold(before, signature);
     if (replay->state == RP_REPLAY_ARMED)
         rp_serve_step(replay, op, signature, now_ns, &step);
+    else if (replay->state == RP_REPLAY_RESTING)
+        rp_trial_rest_see(replay, signature, now_ns);
     step.fingerprint = replay->feeding && op->kind == RP_OP_ALL_GATHER && (op->flags & RP_OP_CAPTURED) == 0;
     *step_out = step;
     if (step.serve == RP_SERVE_REFUSE)

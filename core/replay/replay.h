@@ -8,6 +8,7 @@
  *        ▲ ▲                      │  ▲                                                              │  │
  *        │ └──────────── no ──────┘  └───────────────────── proposed again ─────────────────────────┘  │
  *        └─────────────────────────── rank 0 says: learn again ────────────────────────────────────────┘
+ *     RESTING ── rank 0 has compared: not faster ──► RESTING
  *     any ── given up by any rank, the communicator ends ──► PASSIVE
  *
  * Rank 0 leads: it alone decides when to propose, to propose again after which rest, to learn again, and says so by

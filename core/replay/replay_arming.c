@@ -23,8 +23,8 @@
 #define FAILED_MOST 8u      /* proposals in a row: a rank will never be ready */
 #define RELEARNED_MOST 4u   /* without so many good cycles between as pay for one */
 #define SLOWER_REST_CYCLES 64u
-#define TIMED_REST_CYCLES 4u /* the first still feels the arming */
-#define BUDGET_REST 128u     /* positions: every rank has told what it could give by then */
+#define COMPARED_CYCLES 5u /* one that is left out, three that are timed, and what is left of the one they begin in */
+#define BUDGET_REST 128u   /* positions: every rank has told what it could give by then */
 
 /* ---------------------------------------------------------------- rank 0: learning */
 
@@ -42,7 +42,6 @@ static void propose(struct rp_replay *replay, uint64_t budget, uint64_t cycles)
     uint32_t failed = replay->leader.failed < LEAD_DOUBLED ? replay->leader.failed : LEAD_DOUBLED;
     uint64_t ahead = largest(rp_cycle_positions(replay) * cycles, LEAD_LEAST) << failed;
 
-    rp_agree_set_cycle_ns(replay->agree, replay->trial.plain_ns);
     struct rp_proposal proposal = {
         .from = replay->from,
         .to = replay->to,
@@ -126,11 +125,12 @@ static void propose_learning(struct rp_replay *replay)
 }
 
 /* Off, and one retrial later. */
-static void say_slower(struct rp_replay *replay)
+static void turn_off(struct rp_replay *replay)
 {
     const struct rp_replay_figures *figures = &replay->figures;
     struct rp_leader *leader = &replay->leader;
 
+    leader->rest = RP_REST_SLOWER;
     leader->rest_until = replay->next + SLOWER_REST_CYCLES * rp_cycle_positions(replay);
     if (rp_trial_slower(replay))
         rp_replay_enter(replay, RP_REPLAY_RESTING, "replay is not faster: %.1f ms a cycle against %.1f plain; off",
@@ -141,13 +141,17 @@ static void say_slower(struct rp_replay *replay)
         rp_replay_give_up(replay, "replay was not faster a second time");
 }
 
-/* After an arming whose gain was not clear: against the cycles that have passed since. */
-static bool still_slower(struct rp_replay *replay)
+/* A rest in which no cycle can be timed does not go on for ever. Another rank that finds itself slower says so once
+ * armed. */
+static void compare(struct rp_replay *replay)
 {
-    if (replay->trial.plain == RP_PLAIN_RESTED || !rp_trial_rested(replay) || !rp_trial_slower(replay))
-        return false;
-    say_slower(replay);
-    return true;
+    uint64_t rested = replay->next - replay->leader.rested;
+    bool timed = rp_trial_take_rest(replay);
+
+    if (timed && rp_trial_slower(replay))
+        turn_off(replay);
+    else if (timed || rested >= SLOWER_REST_CYCLES * rp_cycle_positions(replay))
+        propose(replay, replay->proposal.budget, 1);
 }
 
 static void lead_rest(struct rp_replay *replay)
@@ -164,9 +168,11 @@ static void lead_rest(struct rp_replay *replay)
     case RP_REST_FAILED:
         propose(replay, replay->proposal.budget, UINT64_C(1) << (leader->withdrawals - 1));
         return;
+    case RP_REST_COMPARE:
+        compare(replay);
+        return;
     case RP_REST_SLOWER:
-        if (!still_slower(replay))
-            propose(replay, replay->proposal.budget, 1);
+        propose(replay, replay->proposal.budget, 1);
         return;
     case RP_REST_BUDGET:
         if (common_budget(replay, &budget))
@@ -187,8 +193,6 @@ static void learn_again(struct rp_replay *replay)
 
     rp_learn_restart(replay->learn);
     replay->feeding = true;
-    replay->rested = RP_NO_POSITION;
-    leader->doubted = false;
     replay->calm = RP_REPLAY_LEARNING;
     leader->since = leader->tried_from = leader->tried_to = replay->next;
     if (replay->agree->rank == 0 && leader->rest == RP_REST_MISSES)
@@ -302,17 +306,6 @@ void rp_arming_reached(struct rp_replay *replay)
     say_armed(replay);
 }
 
-static void rest_slower(struct rp_replay *replay)
-{
-    if (replay->trial.plain == RP_PLAIN_RESTED || replay->leader.doubted) {
-        say_slower(replay);
-        return;
-    }
-    replay->leader.doubted = true;
-    replay->leader.rest_until = replay->next + TIMED_REST_CYCLES * rp_cycle_positions(replay);
-    rp_replay_enter(replay, RP_REPLAY_RESTING, "resting: the gain is not clear: plain cycles are timed");
-}
-
 static void rest_withdrawn(struct rp_replay *replay, const char *why)
 {
     rp_replay_enter(replay, RP_REPLAY_RESTING, "resting: %s", why);
@@ -327,6 +320,7 @@ void rp_arming_end(struct rp_replay *replay, enum rp_rest why)
         [RP_REST_WITHDRAWN] = "a rank waited longer than the bound",
         [RP_REST_ENDED] = "another rank ended the arming",
         [RP_REST_FAILED] = "a call failed",
+        [RP_REST_COMPARE] = "plain cycles are timed, to compare",
         [RP_REST_BUDGET] = "memory was given back",
         [RP_REST_MISSES] = "too many kept gathers missed",
         [RP_REST_ORDER] = "the order has changed",
@@ -334,18 +328,20 @@ void rp_arming_end(struct rp_replay *replay, enum rp_rest why)
     struct rp_leader *leader = &replay->leader;
 
     if (why == RP_REST_ENDED && replay->armed.end == RP_VERDICT_DISARM_SLOWER)
-        why = RP_REST_SLOWER;
+        why = replay->trial.plain == RP_PLAIN_LEARNED ? RP_REST_COMPARE : RP_REST_SLOWER;
     else if (why == RP_REST_ENDED && replay->armed.end == RP_VERDICT_DISARM_BUDGET)
         why = RP_REST_BUDGET;
     rp_agree_kill(replay->agree, replay->arming, replay->next);
     replay->calm = RP_REPLAY_RESTING;
-    replay->rested = replay->next;
+    rp_trial_rest(replay);
     leader->rest = why;
-    leader->rest_until = replay->next;
+    leader->rested = leader->rest_until = replay->next;
     if (why == RP_REST_BUDGET)
         leader->rest_until += BUDGET_REST;
+    else if (why == RP_REST_COMPARE)
+        leader->rest_until += COMPARED_CYCLES * rp_cycle_positions(replay);
     if (why == RP_REST_SLOWER)
-        rest_slower(replay);
+        turn_off(replay);
     else if (why <= RP_REST_FAILED)
         rest_withdrawn(replay, texts[why]);
     else

@@ -74,6 +74,7 @@ static enum rp_status adopt(struct rp_replay *replay, struct rp_plan *plan, stru
     replay->from = from;
     replay->to = to;
     name_entries(replay);
+    rp_trial_rest(replay); /* the cursor is another */
     if (!same || replay->trial.plain == RP_PLAIN_LEARNING)
         rp_trial_plain(replay);
     return RP_OK;

@@ -41,6 +41,7 @@ enum rp_rest {
     RP_REST_WITHDRAWN,
     RP_REST_ENDED, /* another rank ended it */
     RP_REST_FAILED,
+    RP_REST_COMPARE, /* with the cycles of the rest */
     RP_REST_SLOWER,
     RP_REST_BUDGET,
     RP_REST_MISSES,
@@ -70,7 +71,16 @@ struct rp_armed {
 enum rp_plain {
     RP_PLAIN_LEARNING, /* calls that were learned from; more may come */
     RP_PLAIN_LEARNED,  /* the same, and the first arming has begun */
-    RP_PLAIN_RESTED    /* cycles that passed untouched behind an arming */
+    RP_PLAIN_UNKNOWN,  /* the same, and no cycle could be timed while the lane rested */
+    RP_PLAIN_RESTED    /* cycles that passed untouched while it rested */
+};
+
+/* Whole cycles timed; begins all zero. */
+struct rp_laps {
+    struct rp_cursor_mark mark;     /* where the one that runs began */
+    uint64_t began_ns;              /* 0: none runs */
+    uint32_t skip, count;           /* left out before the first; timed */
+    uint64_t span[RP_TRIAL_CYCLES]; /* the latest */
 };
 
 struct rp_trial {
@@ -78,19 +88,19 @@ struct rp_trial {
     enum rp_plain plain;
     uint64_t began_ns; /* the cycle that runs; 0: not known */
     uint32_t whole;    /* cycles timed since the arming, the first included */
-    uint64_t sample[RP_TRIAL_CYCLES];
     uint32_t samples;
-    bool passed; /* over: not slower */
+    uint64_t sample[RP_TRIAL_CYCLES]; /* the latest */
+    bool passed;                      /* over: not slower */
+    struct rp_laps rest;              /* cycles since the arming ended */
 };
 
 /* What rank 0 decides by. */
 struct rp_leader {
     enum rp_rest rest;
-    uint64_t rest_until;  /* position */
-    uint32_t withdrawals; /* without a good cycle between; whatever interrupts an arming counts as one */
-    uint32_t failed;      /* proposals in a row that did not come to an arming */
+    uint64_t rested, rest_until; /* positions: where the rest began, how far it goes at least */
+    uint32_t withdrawals;        /* without a good cycle between; whatever interrupts an arming counts as one */
+    uint32_t failed;             /* proposals in a row that did not come to an arming */
     uint32_t slower, relearned;
-    bool doubted;                  /* it rested once because the gain was not clear */
     uint64_t missed;               /* in the last cycle */
     uint64_t tried_from, tried_to; /* range of the last attempt to compile */
     uint64_t since;                /* position at which learning began */
@@ -120,8 +130,6 @@ struct rp_replay {
     /* the plan, and what it was compiled from */
     struct rp_plan plan;
     uint64_t from, to; /* equal: no plan */
-    uint64_t
-        rested; /* position from which on calls pass untouched; RP_NO_POSITION: no arming has ended since it learned */
     struct rp_learned *items;
     struct rp_event *events; /* of the entries, as named while learning */
     struct rp_cursor cursor;
@@ -193,7 +201,10 @@ void rp_serve_done(struct rp_replay *replay, const struct rp_replay_step *step, 
 void rp_trial_plain(struct rp_replay *replay); /* from what was learned */
 void rp_trial_begin(struct rp_replay *replay); /* an arming begins; before its place is found */
 void rp_trial_cycle(struct rp_replay *replay, uint64_t now_ns, bool whole); /* a cycle begins; the last was whole */
-bool rp_trial_slower(const struct rp_replay *replay);                       /* than plain, as far as is known */
-bool rp_trial_rested(struct rp_replay *replay); /* enough cycles have passed untouched, and are the plain ones now */
+bool rp_trial_ends(const struct rp_replay *replay);   /* it is time to rest, to compare or for good */
+bool rp_trial_slower(const struct rp_replay *replay); /* armed cycles are not shorter than plain ones */
+void rp_trial_rest(struct rp_replay *replay);         /* the lane rests from here on */
+void rp_trial_rest_see(struct rp_replay *replay, uint64_t signature, uint64_t now_ns); /* an op while it rests */
+bool rp_trial_take_rest(struct rp_replay *replay); /* true: the plain cycle is that of the rest from here on */
 
 #endif

@@ -130,7 +130,7 @@ static enum rp_verdict own_vote(struct rp_replay *replay, uint32_t entry)
     /* pairs with rp_replay_lost(); the memory itself is the shim's to look after */
     if (atomic_load_explicit(&replay->lost, memory_order_relaxed))
         return RP_VERDICT_DISARM_BUDGET;
-    if (entry == replay->last_keep && rp_trial_slower(replay))
+    if (entry == replay->last_keep && rp_trial_ends(replay))
         return RP_VERDICT_DISARM_SLOWER;
     return RP_VERDICT_YES;
 }

@@ -2,16 +2,22 @@
  * Do no harm: the time of a cycle plain and armed. Host times of this rank: what comes of them reaches the other ranks
  * as its vote.
  *
- * A lane that learns reads all that its gathers send, and the program is often still warming up, so cycles from then
- * are slower than plain ones. Only a clear gain over them is believed; else the lane rests for some cycles, and they
- * are what it is judged by.
+ *     learned        an arming is let go on while its cycles are far shorter than those that were learned from
+ *        │           those are no measure of plain ones: learning reads all that gathers send, and a program that is
+ *        │           warming up or compiling takes any time
+ *        ▼
+ *     compared       once, soon if the gain is not clear, else later, the lane rests for some cycles
+ *        │
+ *        ▼
+ *     rested         and those, which passed untouched, are what armed cycles are measured by from then on
  *
  * Threads: by the thread whose turn it is on the lane.
  */
 #include "core/replay/replay_private.h"
 
 #define JUDGED_CYCLES 3u  /* a median of fewer is chance */
-#define CLEAR_PERCENT 90u /* of a cycle that was learned from: a shorter one is a gain beyond doubt */
+#define CLEAR_PERCENT 70u /* of a learned cycle: a shorter one is a clear gain, for a while */
+#define CLEAR_CYCLES 64u  /* so long; what the rest then costs is little beside */
 
 static uint64_t median(const uint64_t *values, uint32_t count)
 {
@@ -59,71 +65,104 @@ static uint64_t first_cycle(const struct rp_replay *replay)
     return replay->from + start;
 }
 
-/* Times whole cycles among the calls from `position` on, the latest ones; returns how many. Leaves the cursor anywhere.
+/*
+ * One more op of the plan has passed. Whole cycles are timed from any place, since behind a divergence the place may
+ * stay unknown among equal microbatches.
  */
-static uint32_t time_cycles(struct rp_replay *replay, uint64_t position, uint64_t spans[RP_TRIAL_CYCLES])
+static void lap_move(struct rp_laps *laps, struct rp_cursor_mark mark, uint64_t moves, uint64_t now_ns)
 {
-    struct rp_cursor *cursor = &replay->cursor;
-    struct rp_cursor_mark mark = {0};
-    uint64_t begin_ns = 0;
-    uint32_t count = 0;
+    bool whole = laps->began_ns != 0 && mark.epoch == laps->mark.epoch && mark.moves - laps->mark.moves == moves;
 
-    rp_cursor_reset(cursor, &replay->plan, true);
-    for (; rp_past_has(replay, position); position++) {
-        const struct rp_past *past = rp_past_at(replay, position);
-        if (rp_cursor_see(cursor, past->signature) == RP_CURSOR_FOREIGN || rp_cursor_sole(cursor) != 0)
-            continue;
-        if (begin_ns != 0 && cursor->moves - mark.moves == replay->plan.count && cursor->epoch == mark.epoch)
-            spans[count++ % RP_TRIAL_CYCLES] = past->ns - begin_ns;
-        mark = rp_cursor_mark(cursor);
-        begin_ns = past->ns;
-    }
-    return count < RP_TRIAL_CYCLES ? count : RP_TRIAL_CYCLES;
+    if (!whole && laps->began_ns != 0 && mark.epoch == laps->mark.epoch)
+        return;
+    if (whole && laps->skip > 0)
+        laps->skip--;
+    else if (whole)
+        laps->span[laps->count++ % RP_TRIAL_CYCLES] = now_ns - laps->began_ns;
+    laps->mark = mark;
+    laps->began_ns = now_ns;
 }
 
-static void take_plain(struct rp_replay *replay, enum rp_plain plain, const uint64_t *spans, uint32_t count)
+static uint64_t lap_median(const struct rp_laps *laps)
+{
+    return median(laps->span, laps->count < RP_TRIAL_CYCLES ? laps->count : RP_TRIAL_CYCLES);
+}
+
+static void take_plain(struct rp_replay *replay, enum rp_plain plain, const struct rp_laps *laps)
 {
     replay->trial.plain = plain;
-    replay->trial.plain_ns = replay->figures.plain_cycle_ns = median(spans, count);
+    replay->trial.plain_ns = replay->figures.plain_cycle_ns = lap_median(laps);
+    rp_agree_set_cycle_ns(replay->agree, replay->trial.plain_ns);
 }
 
 /*
  * From the calls since, the latest cycles: the first ones of a program run ahead of the device until it is full, or
- * wait for what is made once.
+ * wait for what is made once. Leaves the cursor anywhere.
  */
 void rp_trial_plain(struct rp_replay *replay)
 {
-    uint64_t spans[RP_TRIAL_CYCLES];
-    uint32_t count = time_cycles(replay, first_cycle(replay), spans);
+    struct rp_laps laps = {0};
+    uint64_t position = first_cycle(replay);
 
+    rp_cursor_reset(&replay->cursor, &replay->plan, true);
+    for (; rp_past_has(replay, position); position++) {
+        const struct rp_past *past = rp_past_at(replay, position);
+        if (rp_cursor_see(&replay->cursor, past->signature) != RP_CURSOR_FOREIGN)
+            lap_move(&laps, rp_cursor_mark(&replay->cursor), replay->plan.count, past->ns);
+    }
     replay->trial = (struct rp_trial){0};
-    take_plain(replay, RP_PLAIN_LEARNING, spans, count);
+    take_plain(replay, RP_PLAIN_LEARNING, &laps);
 }
 
-bool rp_trial_rested(struct rp_replay *replay)
+void rp_trial_rest(struct rp_replay *replay)
 {
-    uint64_t spans[RP_TRIAL_CYCLES], position = replay->rested;
+    replay->trial.rest =
+        (struct rp_laps){.skip = 1}; /* the host may still feel the arming, or run ahead of the device */
+}
 
-    if (position == RP_NO_POSITION)
+void rp_trial_rest_see(struct rp_replay *replay, uint64_t signature, uint64_t now_ns)
+{
+    struct rp_laps *rest = &replay->trial.rest;
+
+    if (replay->to == replay->from || rest->count >= RP_TRIAL_CYCLES)
+        return;
+    if (rp_cursor_see(&replay->cursor, signature) != RP_CURSOR_FOREIGN)
+        lap_move(rest, rp_cursor_mark(&replay->cursor), replay->plan.count, now_ns);
+}
+
+bool rp_trial_take_rest(struct rp_replay *replay)
+{
+    if (replay->trial.rest.count < JUDGED_CYCLES)
         return false;
-    if (position < replay->next && !rp_past_has(replay, position))
-        position = replay->next - replay->past_count;
-    uint32_t count = time_cycles(replay, position, spans);
-    if (count < JUDGED_CYCLES)
-        return false;
-    take_plain(replay, RP_PLAIN_RESTED, spans, count);
+    take_plain(replay, RP_PLAIN_RESTED, &replay->trial.rest);
     return true;
 }
 
 /* ---------------------------------------------------------------- armed */
 
+static uint64_t armed_median(const struct rp_trial *trial)
+{
+    return median(trial->sample, trial->samples < RP_TRIAL_CYCLES ? trial->samples : RP_TRIAL_CYCLES);
+}
+
 bool rp_trial_slower(const struct rp_replay *replay)
 {
     const struct rp_trial *trial = &replay->trial;
-    uint64_t least = trial->plain == RP_PLAIN_RESTED ? trial->plain_ns : trial->plain_ns / 100 * CLEAR_PERCENT;
 
-    return !trial->passed && trial->samples >= JUDGED_CYCLES && trial->plain_ns != 0 &&
-           median(trial->sample, trial->samples) >= least;
+    return trial->samples >= JUDGED_CYCLES && trial->plain_ns != 0 && armed_median(trial) >= trial->plain_ns;
+}
+
+/* Passed once, it is not judged again: a slow cycle now and then is the program's own. */
+bool rp_trial_ends(const struct rp_replay *replay)
+{
+    const struct rp_trial *trial = &replay->trial;
+    bool clear = armed_median(trial) < trial->plain_ns / 100 * CLEAR_PERCENT;
+
+    if (trial->samples < JUDGED_CYCLES || trial->plain_ns == 0)
+        return false;
+    if (trial->plain == RP_PLAIN_LEARNED)
+        return !clear || trial->samples >= CLEAR_CYCLES;
+    return !trial->passed && rp_trial_slower(replay);
 }
 
 /* The first whole cycle fills slots; it is not counted. */
@@ -132,22 +171,24 @@ void rp_trial_cycle(struct rp_replay *replay, uint64_t now_ns, bool whole)
     struct rp_trial *trial = &replay->trial;
     bool counts = whole && trial->began_ns != 0 && trial->whole++ > 0;
 
-    if (counts && trial->samples < RP_TRIAL_CYCLES) {
-        trial->sample[trial->samples++] = now_ns - trial->began_ns;
-        replay->figures.replay_cycle_ns = median(trial->sample, trial->samples);
-        trial->passed = trial->samples == RP_TRIAL_CYCLES && !rp_trial_slower(replay);
+    if (counts) {
+        trial->sample[trial->samples++ % RP_TRIAL_CYCLES] = now_ns - trial->began_ns;
+        replay->figures.replay_cycle_ns = armed_median(trial);
+        trial->passed |= trial->samples == RP_TRIAL_CYCLES && !rp_trial_slower(replay);
     }
     trial->began_ns = now_ns;
 }
 
-/* What passed since the first arming was not plain. */
+/* What passed since the first arming was not plain. A rest that could not be timed leaves what was learned. */
 void rp_trial_begin(struct rp_replay *replay)
 {
     struct rp_trial *trial = &replay->trial;
 
     if (trial->plain == RP_PLAIN_LEARNING)
         rp_trial_plain(replay);
-    if (!rp_trial_rested(replay) && trial->plain == RP_PLAIN_LEARNING)
+    if (!rp_trial_take_rest(replay) && trial->plain == RP_PLAIN_LEARNED && replay->leader.rest == RP_REST_COMPARE)
+        trial->plain = RP_PLAIN_UNKNOWN;
+    else if (trial->plain == RP_PLAIN_LEARNING)
         trial->plain = RP_PLAIN_LEARNED;
     *trial = (struct rp_trial){.plain_ns = trial->plain_ns, .plain = trial->plain};
 }

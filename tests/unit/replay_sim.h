@@ -81,9 +81,10 @@ struct sim {
     uint64_t random;
     void *shared, *table;
     /* How the job behaves; set before sim_run(). */
-    uint32_t bound;                     /* polls until a rank withdraws */
-    uint64_t budget, budget_after_loss; /* 0: the same */
+    uint32_t bound;                      /* polls until a rank withdraws */
+    uint64_t budget, budget_after_loss;  /* 0: the same */
     uint64_t plain_ns, hit_ns, learn_ns; /* of a call; the last more for one that is learned from */
+    uint64_t hit_more_ns[SIM_RANKS];
     bool strict, equal_layers;
     bool dies;
     size_t dies_at; /* rank 1 stops there */
@@ -317,7 +318,7 @@ static inline void sim_serve(struct sim_rank *rank, struct sim_call *call)
         assert_int_equal(delivered, call->action->shard[i]);
     }
     call->action->served++;
-    rank->now_ns += rank->sim->hit_ns;
+    rank->now_ns += rank->sim->hit_ns + rank->sim->hit_more_ns[rank->number];
 }
 
 static inline void sim_call_plain(struct sim_rank *rank, struct sim_call *call)
