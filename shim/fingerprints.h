@@ -22,7 +22,7 @@
 #define RP_FINGERPRINTS 4096u
 struct rp_fingerprints;
 
-/* Larger buffers are sampled where not all is asked for: about so much is read of each. */
+/* Larger buffers are sampled where not all is asked for: at most so much is read of each, at least half of it. */
 #define RP_FINGERPRINT_SAMPLE_BYTES (UINT64_C(64) << 20)
 
 /* Of how many pages one is read of a buffer of `bytes` bytes, if it is to be sampled (fingerprint.h). */

@@ -11,7 +11,7 @@
 #include "core/trace/trace.h"
 
 #define RP_FILE_MAGIC "RPTRACE\n" /* 8 bytes, not terminated */
-#define RP_FILE_MINOR 2u
+#define RP_FILE_MINOR 0u
 #define RP_FILE_BYTE_ORDER 0x01020304u
 #define RP_BLOCK_MAGIC 0x4b425052u      /* "RPBK" on a little-endian machine */
 #define RP_BLOCK_PAYLOAD_MAX (1u << 20) /* a longer one is corrupt */

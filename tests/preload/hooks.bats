@@ -173,9 +173,8 @@ END
 
 # large CASE FINGERPRINT: the flags of its two ops, recorded so into CASE.FINGERPRINT.
 large() {
-    with record REPRISE_FINGERPRINT="$2" REPRISE_TRACE="$PWD/$1.$2" "$BUILD/tests/hooks_life" "$1" 2> "$1.$2.err"
-    [ ! -s "$1.$2.err" ]
-    "$BUILD/reprise" show --csv --step all "$1.$2" | awk -F, 'NR > 1 { print $16, ($22 != "") }'
+    with record REPRISE_FINGERPRINT="$2" REPRISE_TRACE="$PWD/$1.$2" "$BUILD/tests/hooks_life" "$1" 2>&1 &&
+        "$BUILD/reprise" show --csv --step all "$1.$2" | awk -F, 'NR > 1 { print $16, ($22 != "") }'
 }
 
 @test "fingerprints: of large buffers a sample, all of them, or none" {
