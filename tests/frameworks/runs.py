@@ -1,12 +1,13 @@
 """Runs fsdp_train.py with and without Reprise, several at a time, and reads what was recorded; counts checks.
 
 A run is a name, arguments of fsdp_train.py and how it is started: "plain", "off" (loaded only), "record" or "replay".
-Into the folder `out` go NAME.err, what it wrote to standard error, NAME, its trace, and when it has ended well NAME.json,
-its line. With the folder of an earlier call only those run that did not end well then.
+Into the folder `out` go NAME.err, what it wrote to standard error, NAME, its trace, and when it has ended well NAME.json:
+its line, and what was run. With the folder of an earlier call only those run that did not end well then, or differ now.
 """
 
 import concurrent.futures
 import csv
+import hashlib
 import io
 import json
 import os
@@ -39,7 +40,8 @@ class Runner:
     def __init__(self, build, out, ranks, runs, common, environment=None):
         self.reprise, self.library = build / "reprise", build / "libreprise.so"
         self.out, self.ranks, self.runs, self.common = out, ranks, runs, common
-        self.environment = dict(os.environ, CUBLAS_WORKSPACE_CONFIG=":4096:8", OMP_NUM_THREADS="4", **environment or {})
+        self.added = dict(CUBLAS_WORKSPACE_CONFIG=":4096:8", OMP_NUM_THREADS="4", **environment or {})
+        self.environment = dict(os.environ, **self.added)
 
     def command(self, name):
         arguments, how = self.runs[name]
@@ -51,13 +53,20 @@ class Runner:
         environment = dict(self.environment, LD_PRELOAD=str(self.library)) if how == "off" else self.environment
         return command, environment
 
+    def what(self, name):
+        """What a run's result hangs on."""
+        files = [self.library, self.reprise, HERE / "fsdp_train.py"]
+        hashes = [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]
+        return [*self.common, *map(str, self.runs[name]), self.ranks, self.added, *hashes]
+
     def run(self, name):
         """(exit code or "too long", the run's line of JSON or None)."""
-        kept = self.out / f"{name}.json"
-        if kept.exists():
-            return 0, json.loads(kept.read_text())
-        shutil.rmtree(self.out / name, ignore_errors=True)
         command, environment = self.command(name)
+        kept, what = self.out / f"{name}.json", self.what(name)
+        if kept.exists() and json.loads(kept.read_text())["what"] == what:
+            return 0, json.loads(kept.read_text())["line"]
+        kept.unlink(missing_ok=True)
+        shutil.rmtree(self.out / name, ignore_errors=True)
         # A launcher that is killed leaves its ranks behind: they get the time to end themselves.
         command = ["timeout", "--kill-after=20", str(LIMIT_S), *command]
         with open(self.out / f"{name}.err", "w") as err:
@@ -65,7 +74,9 @@ class Runner:
         lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
         status = "too long" if done.returncode in (124, 137) else done.returncode
         if status == 0 and lines:
-            kept.write_text(lines[-1])
+            new = kept.with_suffix(".new")
+            new.write_text(json.dumps({"what": what, "line": json.loads(lines[-1])}))
+            new.rename(kept)
         return status, json.loads(lines[-1]) if lines else None
 
     def run_all(self, jobs):
