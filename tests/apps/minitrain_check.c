@@ -115,8 +115,9 @@ static uint64_t shards_checksum(const struct mt_trainer *t)
     MT_CUDA(cudaMalloc((void **)&parts, sizeof read));
     for (int i = 0; i <= t->options->layers; i++) {
         const struct mt_module *m = &t->modules[i];
-        uint64_t first = ((uint64_t)m->index << 32) + (uint64_t)t->rank * m->shard;
-        mt_checksum_launch(t->compute, parts, m->master, m->live, first);
+        if (m->params == 0)
+            continue;
+        mt_checksum_launch(t->compute, parts, m->master, m->live, m->first);
         MT_CUDA(cudaMemcpyAsync(read, parts, sizeof read, cudaMemcpyDeviceToHost, t->compute));
         MT_CUDA(cudaStreamSynchronize(t->compute));
         sum += sum_of(read);

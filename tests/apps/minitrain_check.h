@@ -15,7 +15,7 @@ void mt_deliveries_collect(const struct mt_trainer *t);
 /* Prints all lines, rank by rank. */
 void mt_deliveries_print(const struct mt_trainer *t);
 
-/* A checksum of the weights of all ranks, the same however many they are; valid on rank 0. */
+/* A checksum of the weights of all ranks, the same however many they and their stages are; valid on rank 0. */
 uint64_t mt_weights_checksum(const struct mt_trainer *t);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * Communicators and collectives of one rank.
+ * The collectives of one rank.
  *
  * Gathers run on the gather stream after a copy-in on a stream of its own, reduce-scatters on the reduce stream, as in
  * FSDP2; the compute stream waits for a gather's event where it needs the weights. A slot is written again only after
@@ -14,9 +14,6 @@
 
 #include <nvtx3/nvToolsExt.h>
 #include <stdio.h>
-#include <time.h>
-
-#define NAP_NS 20000
 
 void mt_range_push(const struct mt_trainer *t, const char *phase, const char *module)
 {
@@ -39,98 +36,6 @@ void mt_stream_follow(cudaStream_t later, cudaStream_t earlier, cudaEvent_t even
     MT_CUDA(cudaStreamWaitEvent(later, event, 0));
 }
 
-/* Communicators --------------------------------------------------------------------------------------------------- */
-
-/* A nonblocking communicator answers "in progress"; nothing else may be called on it until it is done. */
-static void settle(ncclComm_t comm, ncclResult_t result, const char *call)
-{
-    struct timespec nap = {.tv_nsec = NAP_NS};
-    while (result == ncclInProgress) {
-        ncclResult_t asked = ncclCommGetAsyncError(comm, &result);
-        mt_nccl_check(asked, "ncclCommGetAsyncError");
-        if (result == ncclInProgress)
-            nanosleep(&nap, NULL);
-    }
-    mt_nccl_check(result, call);
-}
-
-/* Inside a group a call of a nonblocking communicator may answer "in progress" and be followed by others. */
-static void queued(ncclResult_t result, const char *call)
-{
-    if (result != ncclInProgress)
-        mt_nccl_check(result, call);
-}
-
-static ncclConfig_t config_of(const struct mt_trainer *t)
-{
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.blocking = t->options->nonblocking ? 0 : 1;
-    return config;
-}
-
-/* A nonblocking split returns before there is a handle; a thread of NCCL writes it (2.28: commInitRankFunc). */
-static ncclComm_t split(struct mt_trainer *t)
-{
-    ncclComm_t comm = NULL;
-    ncclConfig_t config = config_of(t);
-    struct timespec nap = {.tv_nsec = NAP_NS};
-    ncclResult_t result = ncclCommSplit(t->comm, 0, t->rank, &comm, &config);
-    settle(t->comm, result, "ncclCommSplit");
-    while (!__atomic_load_n(&comm, __ATOMIC_ACQUIRE))
-        nanosleep(&nap, NULL);
-    settle(comm, t->options->nonblocking ? ncclInProgress : ncclSuccess, "ncclCommSplit");
-    mt_watchdog_know(comm);
-    return comm;
-}
-
-/* The first use of a connection is a rendezvous on the host: here both sides are at the same place. */
-static void connect_peers(struct mt_trainer *t)
-{
-    int peer = t->rank ^ 1;
-    if (peer >= t->world)
-        return;
-    if (t->rank % 2)
-        settle(t->peer_comm, ncclRecv(t->from_peer, t->words, ncclUint32, peer, t->peer_comm, t->peer), "ncclRecv");
-    else
-        settle(t->peer_comm, ncclSend(t->logits, t->words, ncclUint32, peer, t->peer_comm, t->peer), "ncclSend");
-    MT_CUDA(cudaStreamSynchronize(t->peer));
-}
-
-void mt_comms_open(struct mt_trainer *t)
-{
-    ncclUniqueId id;
-    ncclConfig_t config = config_of(t);
-    if (t->rank == 0) {
-        MT_NCCL(ncclGetUniqueId(&id));
-        mt_post("", &id, sizeof id);
-    } else {
-        mt_peek("", &id, sizeof id, MT_WAIT_SECONDS);
-    }
-    ncclResult_t result = ncclCommInitRankConfig(&t->comm, t->world, id, t->rank, &config);
-    settle(t->comm, result, "ncclCommInitRankConfig");
-    mt_watchdog_know(t->comm);
-    t->reduce_comm = t->options->two_comms ? split(t) : t->comm;
-    if (!t->options->recv_first)
-        return;
-    t->peer_comm = split(t);
-    connect_peers(t);
-}
-
-static void close_comm(ncclComm_t comm)
-{
-    settle(comm, ncclCommFinalize(comm), "ncclCommFinalize");
-    MT_NCCL(ncclCommDestroy(comm));
-}
-
-void mt_comms_close(struct mt_trainer *t)
-{
-    if (t->peer_comm)
-        close_comm(t->peer_comm);
-    if (t->reduce_comm != t->comm)
-        close_comm(t->reduce_comm);
-    close_comm(t->comm);
-}
-
 /* Gathers --------------------------------------------------------------------------------------------------------- */
 
 static struct mt_slot *take_slot(struct mt_trainer *t, const struct mt_module *module)
@@ -150,7 +55,7 @@ static const uint16_t *prepare_gather(struct mt_trainer *t, const struct mt_slot
         MT_CUDA(cudaStreamWaitEvent(t->gather, slot->released, 0));
         return m->sent;
     }
-    uint16_t *own = slot->gathered + (size_t)t->rank * m->shard;
+    uint16_t *own = slot->gathered + (size_t)t->replica * m->shard;
     MT_CUDA(cudaStreamWaitEvent(t->copy_in, slot->released, 0));
     mt_copy_in_launch(t->copy_in, own, m->master, m->shard);
     mt_stream_follow(t->gather, t->copy_in, slot->copied_in);
@@ -165,7 +70,7 @@ static ncclResult_t issue_gather(struct mt_trainer *t, const struct mt_slot *slo
 static void finish_gather(struct mt_trainer *t, const struct mt_pass *pass, const char *phase,
                           const struct mt_slot *slot)
 {
-    size_t bytes = (size_t)t->world * slot->module->shard * sizeof(uint16_t);
+    size_t bytes = (size_t)t->replicas * slot->module->shard * sizeof(uint16_t);
     mt_delivered(t, t->gather, pass, phase, "all-gather", slot->module->name, slot->gathered, bytes);
     MT_CUDA(cudaEventRecord(slot->filled, t->gather));
 }
@@ -176,7 +81,7 @@ struct mt_slot *mt_gather(struct mt_trainer *t, const struct mt_pass *pass, cons
     struct mt_slot *slot = take_slot(t, module);
     mt_range_push(t, phase, module->name);
     const uint16_t *own = prepare_gather(t, slot);
-    settle(t->comm, issue_gather(t, slot, own), "ncclAllGather");
+    mt_settle(t->comm, issue_gather(t, slot, own), "ncclAllGather");
     mt_range_pop(t);
     finish_gather(t, pass, phase, slot);
     return slot;
@@ -193,10 +98,10 @@ void mt_gather_pair(struct mt_trainer *t, const struct mt_pass *pass, const char
     MT_NCCL(ncclGroupStart());
     for (int i = 0; i < 2; i++) {
         mt_range_push(t, phase, modules[i]->name);
-        queued(issue_gather(t, slots_out[i], own[i]), "ncclAllGather");
+        mt_queued(issue_gather(t, slots_out[i], own[i]), "ncclAllGather");
         mt_range_pop(t);
     }
-    settle(t->comm, ncclGroupEnd(), "ncclGroupEnd");
+    mt_settle(t->comm, ncclGroupEnd(), "ncclGroupEnd");
     for (int i = 0; i < 2; i++)
         finish_gather(t, pass, phase, slots_out[i]);
 }
@@ -205,7 +110,7 @@ const uint16_t *mt_gathered(struct mt_trainer *t, const struct mt_slot *slot)
 {
     MT_CUDA(cudaStreamWaitEvent(t->compute, slot->filled, 0));
     if (slot->full != slot->gathered)
-        mt_copy_out_launch(t->compute, slot->full, slot->gathered, (size_t)t->world * slot->module->shard);
+        mt_copy_out_launch(t->compute, slot->full, slot->gathered, (size_t)t->replicas * slot->module->shard);
     return slot->full;
 }
 
@@ -230,10 +135,10 @@ void mt_reduce(struct mt_trainer *t, const struct mt_pass *pass, const struct mt
 {
     mt_range_push(t, "backward", module->name);
     mt_stream_follow(t->reduce, t->compute, gradient->ready);
-    settle(t->reduce_comm,
-           ncclReduceScatter(gradient->full, gradient->reduced, module->shard, ncclFloat, ncclSum, t->reduce_comm,
-                             t->reduce),
-           "ncclReduceScatter");
+    mt_settle(t->reduce_comm,
+              ncclReduceScatter(gradient->full, gradient->reduced, module->shard, ncclFloat, ncclSum, t->reduce_comm,
+                                t->reduce),
+              "ncclReduceScatter");
     mt_delivered(t, t->reduce, pass, "backward", "reduce-scatter", module->name, gradient->reduced,
                  module->shard * sizeof(float));
     mt_accumulate_launch(t->reduce, module->gradient, gradient->reduced, module->shard);
@@ -241,33 +146,34 @@ void mt_reduce(struct mt_trainer *t, const struct mt_pass *pass, const struct mt
     mt_range_pop(t);
 }
 
-/* A trainer that logs the loss waits for it. */
+/* A trainer that logs the loss waits for it. Stages but the last add 0. */
 void mt_loss_reduce(struct mt_trainer *t, int step)
 {
     struct mt_pass pass = {.step = step, .microbatch = t->options->microbatches};
     float *mean = &t->mean_losses[step - 1], value;
     mt_range_push(t, "other", "loss");
-    settle(t->comm, ncclAllReduce(&t->losses[step - 1], mean, 1, ncclFloat, ncclSum, t->comm, t->compute),
-           "ncclAllReduce");
+    mt_settle(t->world_comm,
+              ncclAllReduce(&t->losses[step - 1], mean, 1, ncclFloat, ncclSum, t->world_comm, t->compute),
+              "ncclAllReduce");
     mt_range_pop(t);
     mt_delivered(t, t->compute, &pass, "other", "all-reduce", "loss", mean, sizeof *mean);
     MT_CUDA(cudaMemcpyAsync(&value, mean, sizeof value, cudaMemcpyDeviceToHost, t->compute));
     MT_CUDA(cudaStreamSynchronize(t->compute));
     if (t->rank == 0)
-        fprintf(stderr, "minitrain: step %d loss %g\n", step, (double)value / t->world);
+        fprintf(stderr, "minitrain: step %d loss %g\n", step, (double)value / t->replicas);
 }
 
 /* Point to point -------------------------------------------------------------------------------------------------- */
 
 void mt_ring_exchange(struct mt_trainer *t, const struct mt_pass *pass, const uint32_t *send)
 {
-    int next = (t->rank + 1) % t->world;
-    int previous = (t->rank + t->world - 1) % t->world;
+    int next = (t->replica + 1) % t->replicas;
+    int previous = (t->replica + t->replicas - 1) % t->replicas;
     mt_range_push(t, "forward", "ring");
     MT_NCCL(ncclGroupStart());
-    queued(ncclSend(send, t->words, ncclUint32, next, t->comm, t->compute), "ncclSend");
-    queued(ncclRecv(t->received, t->words, ncclUint32, previous, t->comm, t->compute), "ncclRecv");
-    settle(t->comm, ncclGroupEnd(), "ncclGroupEnd");
+    mt_queued(ncclSend(send, t->words, ncclUint32, next, t->comm, t->compute), "ncclSend");
+    mt_queued(ncclRecv(t->received, t->words, ncclUint32, previous, t->comm, t->compute), "ncclRecv");
+    mt_settle(t->comm, ncclGroupEnd(), "ncclGroupEnd");
     mt_range_pop(t);
     mt_delivered(t, t->compute, pass, "forward", "recv", "ring", t->received, t->words * sizeof(uint32_t));
 }
@@ -282,8 +188,8 @@ void mt_peer_receive(struct mt_trainer *t, const struct mt_pass *pass)
 {
     if (!has_peer(t, pass, 1))
         return;
-    settle(t->peer_comm, ncclRecv(t->from_peer, t->words, ncclUint32, t->rank - 1, t->peer_comm, t->gather),
-           "ncclRecv");
+    mt_settle(t->peer_comm, ncclRecv(t->from_peer, t->words, ncclUint32, t->rank - 1, t->peer_comm, t->gather),
+              "ncclRecv");
     mt_delivered(t, t->gather, pass, "forward", "recv", "peer", t->from_peer, t->words * sizeof(uint32_t));
     MT_CUDA(cudaEventRecord(t->peer_done, t->gather));
 }
@@ -294,7 +200,8 @@ void mt_peer_send(struct mt_trainer *t, const struct mt_pass *pass)
     if (!has_peer(t, pass, 0))
         return;
     mt_stream_follow(t->peer, t->compute, t->compute_done);
-    settle(t->peer_comm, ncclSend(t->logits, t->words, ncclUint32, t->rank + 1, t->peer_comm, t->peer), "ncclSend");
+    mt_settle(t->peer_comm, ncclSend(pass->flight->logits, t->words, ncclUint32, t->rank + 1, t->peer_comm, t->peer),
+              "ncclSend");
     MT_CUDA(cudaEventRecord(t->peer_done, t->peer));
 }
 

@@ -27,6 +27,10 @@ struct row {
 
 static const struct row rows[] = {
     {"ranks", INT, 1, AT(ranks), "N", "2", "processes to start"},
+    {"stages", INT, 1, AT(stages), "S", "1",
+     "pipeline stages, each of ranks / S replicas: rank = stage * replicas + replica"},
+    {"schedule", CHOICE, 0, AT(schedule), "1f1b|interleaved", "1f1b", "order of the microbatches in a pipeline"},
+    {"chunks", INT, 1, AT(chunks), "V", NULL, "parts of the model on each stage (2 if interleaved, else 1)"},
     {"layers", INT, 1, AT(layers), "N", "4", "blocks of the model"},
     {"dim", INT, 1, AT(dim), "N", "64", "width: a block has N x N weights, the root 2 N x N"},
     {"tokens", INT, 1, AT(tokens), "N", "4", "tokens of a microbatch on one rank"},
@@ -191,4 +195,32 @@ void mt_options_read(int argc, char **argv, struct mt_options *options_out)
             value = value ? value + 1 : argv[++i];
         read_value(row, value, options_out);
     }
+    if (options_out->chunks == 0)
+        options_out->chunks = options_out->schedule == MT_SCHEDULE_INTERLEAVED ? 2 : 1;
+}
+
+static void check_interleaved(const struct mt_options *o)
+{
+    if (o->stages == 1)
+        refuse("--schedule interleaved: needs at least two --stages");
+    if (o->chunks == 1)
+        refuse("--schedule interleaved: needs at least two --chunks");
+    if (o->microbatches % o->stages != 0)
+        refuse("--schedule interleaved: %d microbatches are not a multiple of %d stages", o->microbatches, o->stages);
+}
+
+void mt_options_check(const struct mt_options *o, int ranks)
+{
+    if (ranks % o->stages != 0)
+        refuse("--stages %d: %d ranks are not a multiple of it", o->stages, ranks);
+    if (o->schedule == MT_SCHEDULE_INTERLEAVED)
+        check_interleaved(o);
+    else if (o->chunks > 1)
+        refuse("--chunks %d: only with --schedule interleaved", o->chunks);
+    if (o->layers % (o->stages * o->chunks) != 0)
+        refuse("--layers %d: not a multiple of %d stages x %d chunks", o->layers, o->stages, o->chunks);
+    if (o->stages > 1 && o->recv_first)
+        refuse("--recv-first: not with --stages, whose ranks send and receive already");
+    if (o->stages > 1 && o->edit_rank >= ranks / o->stages)
+        refuse("--edit-rank %d: layers.0 is on ranks 0 to %d", o->edit_rank, ranks / o->stages - 1);
 }

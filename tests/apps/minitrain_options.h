@@ -2,6 +2,8 @@
 #ifndef MINITRAIN_OPTIONS_H
 #define MINITRAIN_OPTIONS_H
 
+#include "minitrain_schedule.h"
+
 #include <stdbool.h>
 
 enum mt_gather { MT_GATHER_IN_PLACE, MT_GATHER_PERSISTENT };
@@ -14,11 +16,12 @@ struct mt_at_rank {
 
 /* Steps count from 1; 0 means never. */
 struct mt_options {
-    int ranks, layers, dim, tokens, microbatches, steps, seed, timeout;
+    int ranks, stages, chunks, layers, dim, tokens, microbatches, steps, seed, timeout;
     int zero_lr_steps, eval_every, edit_weights, edit_rank, skip_layer, log_every, fork_every;
     double lr;
     int gather;    /* enum mt_gather */
     int recompute; /* enum mt_recompute */
+    int schedule;  /* enum mt_schedule_kind */
     int nvtx;
     bool shared_block, sendrecv, host_wait, recv_first, group, two_comms, nonblocking, threads, default_stream;
     bool realtime, checksums;
@@ -28,5 +31,7 @@ struct mt_options {
 /* A wrong command line is named in one line on standard error and ends the program with exit code 2; --help ends it
  * with 0. */
 void mt_options_read(int argc, char **argv, struct mt_options *options_out);
+/* The same for options that do not go together in a job of `ranks`. */
+void mt_options_check(const struct mt_options *options, int ranks);
 
 #endif

@@ -1,10 +1,11 @@
 /*
- * Forward and backward of one microbatch, in the order in which FSDP2 issues them:
+ * Forward and backward of one microbatch in one chunk, in the order in which FSDP2 issues them:
  *
  *   forward    gather root, layers.0 .. L-1
  *   backward   gather root, L-1, L-2, reduce L-1, gather L-3, reduce L-2, ... gather 0, reduce 1, reduce 0, reduce root
  *
- * A block that runs twice is gathered and reduced twice.
+ * A block that runs twice is gathered and reduced twice. A chunk of a pipeline that has neither embedding nor head has
+ * no root; its input comes from the stage before, and the gradient of its output from the stage behind.
  *
  * Called by the main thread; mt_pass_backward by the worker with --threads, while the main thread waits.
  */
@@ -16,12 +17,18 @@
 
 static struct mt_module *block_of(struct mt_trainer *t, const struct mt_pass *pass, int execution)
 {
-    return &t->modules[1 + pass->order[execution]];
+    return &t->modules[1 + pass->chunk->order[execution]];
 }
 
-static size_t half_root(const struct mt_trainer *t)
+static struct mt_module *root_of(struct mt_trainer *t, const struct mt_pass *pass)
 {
-    return (size_t)t->options->dim * (size_t)t->options->dim;
+    return pass->chunk->embeds || pass->chunk->heads ? &t->modules[0] : NULL;
+}
+
+/* Elements of the root before the head. */
+static size_t head_at(const struct mt_trainer *t, const struct mt_pass *pass)
+{
+    return pass->chunk->embeds ? (size_t)t->options->dim * (size_t)t->options->dim : 0;
 }
 
 static void matrix_forward(struct mt_trainer *t, uint32_t *y, const uint32_t *x, const uint16_t *w)
@@ -32,26 +39,26 @@ static void matrix_forward(struct mt_trainer *t, uint32_t *y, const uint32_t *x,
 /* Forward --------------------------------------------------------------------------------------------------------- */
 
 /* As the root's pre-forward of FSDP2: gathers wait for all earlier work, so also for the optimizer. */
-static void wait_for_weights(struct mt_trainer *t)
+void mt_pass_fence(struct mt_trainer *t)
 {
     mt_stream_follow(t->copy_in, t->compute, t->compute_done);
     MT_CUDA(cudaStreamWaitEvent(t->gather, t->compute_done, 0));
 }
 
 /*
- * The last rank issues its gather only after it knows that rank 0 has issued its own. In the last microbatch, whose
- * gathers repeat those of the first: what is gathered ahead or served from memory is waited for too.
+ * The last rank (of the first stage) issues its gather only after it knows that rank 0 has issued its own. In the last
+ * microbatch, whose gathers repeat those of the first: what is gathered ahead or served from memory is waited for too.
  */
 static bool hosts_wait(const struct mt_trainer *t, const struct mt_pass *pass, int execution)
 {
-    return t->options->host_wait && t->world > 1 && execution == 0 && pass->step > 1 &&
+    return t->options->host_wait && t->replicas > 1 && pass->chunk->embeds && execution == 0 && pass->step > 1 &&
            pass->microbatch == t->options->microbatches - 1 && !pass->eval;
 }
 
 static void before_gather(const struct mt_trainer *t, const struct mt_pass *pass, int execution)
 {
     char name[32], token;
-    if (!hosts_wait(t, pass, execution) || t->rank != t->world - 1)
+    if (!hosts_wait(t, pass, execution) || t->rank != t->replicas - 1)
         return;
     snprintf(name, sizeof name, ".issued.%d", pass->step);
     mt_wait(name, &token, sizeof token, MT_WAIT_SECONDS);
@@ -66,10 +73,11 @@ static void after_gather(const struct mt_trainer *t, const struct mt_pass *pass,
     mt_post(name, &token, sizeof token);
 }
 
-static void forward_one(struct mt_trainer *t, int execution, const struct mt_slot *slot)
+static void forward_one(struct mt_trainer *t, const struct mt_pass *pass, int execution, const struct mt_slot *slot)
 {
+    uint32_t *const *activation = &pass->flight->activation[execution];
     mt_range_push(t, "forward", slot->module->name);
-    matrix_forward(t, t->activation[execution + 1], t->activation[execution], mt_gathered(t, slot));
+    matrix_forward(t, activation[1], activation[0], mt_gathered(t, slot));
     mt_release(t, slot);
     mt_range_pop(t);
 }
@@ -78,7 +86,7 @@ static void forward_one(struct mt_trainer *t, int execution, const struct mt_slo
 static int forward_blocks(struct mt_trainer *t, const struct mt_pass *pass, int execution)
 {
     struct mt_slot *slots[2];
-    int count = t->options->group && execution + 1 < pass->blocks ? 2 : 1;
+    int count = t->options->group && execution + 1 < pass->chunk->blocks ? 2 : 1;
     before_gather(t, pass, execution);
     if (count == 2)
         mt_gather_pair(
@@ -88,7 +96,7 @@ static int forward_blocks(struct mt_trainer *t, const struct mt_pass *pass, int 
         slots[0] = mt_gather(t, pass, "forward", block_of(t, pass, execution));
     after_gather(t, pass, execution);
     for (int i = 0; i < count; i++)
-        forward_one(t, execution + i, slots[i]);
+        forward_one(t, pass, execution + i, slots[i]);
     return count;
 }
 
@@ -96,36 +104,42 @@ static void embed(struct mt_trainer *t, const struct mt_pass *pass, const uint16
 {
     uint32_t dim = (uint32_t)t->options->dim, tokens = (uint32_t)t->options->tokens;
     struct mt_batch batch = {(uint32_t)t->options->seed, (uint32_t)pass->step, (uint32_t)pass->microbatch,
-                             (uint32_t)t->rank};
-    mt_tokens_launch(t->compute, t->words_in, dim, tokens, batch);
-    matrix_forward(t, t->activation[0], t->words_in, weights);
+                             (uint32_t)t->replica};
+    mt_tokens_launch(t->compute, pass->flight->words_in, dim, tokens, batch);
+    matrix_forward(t, pass->flight->activation[0], pass->flight->words_in, weights);
 }
 
 static void head(struct mt_trainer *t, const struct mt_pass *pass, const uint16_t *weights)
 {
-    uint32_t *last = t->activation[pass->blocks];
+    uint32_t *last = pass->flight->activation[pass->chunk->blocks], *logits = pass->flight->logits;
     if (t->options->sendrecv) {
         mt_ring_exchange(t, pass, last);
         mt_mix_launch(t->compute, last, t->received, t->words);
     }
     mt_peer_join(t, pass, last);
-    matrix_forward(t, t->logits, last, weights + half_root(t));
-    mt_loss_launch(t->compute, pass->loss, t->logits, t->words, (uint32_t)pass->loss_parts);
+    matrix_forward(t, logits, last, weights + head_at(t, pass));
+    mt_loss_launch(t->compute, pass->loss, logits, t->words, (uint32_t)pass->loss_parts);
 }
 
 void mt_pass_forward(struct mt_trainer *t, const struct mt_pass *pass)
 {
-    wait_for_weights(t);
-    mt_range_push(t, "forward", "root");
+    const struct mt_module *module = root_of(t, pass);
+    const struct mt_slot *root = NULL;
+    mt_pass_fence(t);
+    mt_range_push(t, "forward", module ? module->name : pass->chunk->name);
     mt_peer_receive(t, pass);
-    struct mt_slot *root = mt_gather(t, pass, "forward", &t->modules[0]);
+    if (module)
+        root = mt_gather(t, pass, "forward", module);
     mt_peer_send(t, pass);
-    const uint16_t *weights = mt_gathered(t, root);
-    embed(t, pass, weights);
-    for (int execution = 0; execution < pass->blocks;)
+    const uint16_t *weights = root ? mt_gathered(t, root) : NULL;
+    if (pass->chunk->embeds)
+        embed(t, pass, weights);
+    for (int execution = 0; execution < pass->chunk->blocks;)
         execution += forward_blocks(t, pass, execution);
-    head(t, pass, weights);
-    mt_release(t, root);
+    if (pass->chunk->heads)
+        head(t, pass, weights);
+    if (root)
+        mt_release(t, root);
     mt_range_pop(t);
 }
 
@@ -151,10 +165,11 @@ static struct mt_slot *gather_before(struct mt_trainer *t, const struct mt_pass 
 }
 
 /* The output of the block, from its saved input. */
-static const uint32_t *recompute(struct mt_trainer *t, int execution, const char *module, const uint16_t *weights)
+static const uint32_t *recompute(struct mt_trainer *t, const struct mt_pass *pass, int execution,
+                                 const uint16_t *weights)
 {
-    mt_range_push(t, "recompute", module);
-    matrix_forward(t, t->recomputed, t->activation[execution], weights);
+    mt_range_push(t, "recompute", block_of(t, pass, execution)->name);
+    matrix_forward(t, t->recomputed, pass->flight->activation[execution], weights);
     mt_range_pop(t);
     return t->recomputed;
 }
@@ -164,7 +179,7 @@ static struct mt_slot *recompute_gathered(struct mt_trainer *t, const struct mt_
 {
     const struct mt_module *module = block_of(t, pass, execution);
     const struct mt_slot *slot = mt_gather(t, pass, "recompute", module);
-    recompute(t, execution, module->name, mt_gathered(t, slot));
+    recompute(t, pass, execution, mt_gathered(t, slot));
     mt_release(t, slot);
     return mt_gather(t, pass, "backward", module);
 }
@@ -173,7 +188,8 @@ static struct mt_slot *backward_block(struct mt_trainer *t, const struct mt_pass
                                       struct mt_slot *slot)
 {
     const struct mt_module *module = block_of(t, pass, execution);
-    const uint32_t *y = t->activation[execution + 1];
+    uint32_t *const *activation = &pass->flight->activation[execution];
+    const uint32_t *y = activation[1];
     mt_range_push(t, "backward", module->name);
     struct mt_slot *next = gather_before(t, pass, execution);
     if (!slot) {
@@ -182,32 +198,72 @@ static struct mt_slot *backward_block(struct mt_trainer *t, const struct mt_pass
     }
     const uint16_t *weights = mt_gathered(t, slot);
     if (t->options->recompute == MT_RECOMPUTE_FSDP2)
-        y = recompute(t, execution, module->name, weights);
+        y = recompute(t, pass, execution, weights);
     struct mt_gradient *gradient = mt_gradient_take(t, module);
-    matrix_backward(t, weights, t->activation[execution], y, gradient->full, (size_t)t->world * module->shard);
+    matrix_backward(t, weights, activation[0], y, gradient->full, (size_t)t->replicas * module->shard);
     mt_release(t, slot);
     mt_reduce(t, pass, module, gradient);
     mt_range_pop(t);
     return next;
 }
 
+/* The root's part of backward: its weights, and its gradients on their way. */
+struct root {
+    const struct mt_slot *slot;
+    const uint16_t *weights;
+    struct mt_gradient *gradient;
+};
+
+static void start_flow(struct mt_trainer *t, const uint32_t *from)
+{
+    MT_CUDA(cudaMemcpyAsync(t->flow[0], from, t->words * sizeof(uint32_t), cudaMemcpyDeviceToDevice, t->compute));
+}
+
+static void backward_head(struct mt_trainer *t, const struct mt_pass *pass, const struct root *root)
+{
+    const struct mt_flight *f = pass->flight;
+    size_t at = head_at(t, pass), rest = (size_t)t->replicas * t->modules[0].shard - at;
+    start_flow(t, f->logits);
+    matrix_backward(t, root->weights + at, f->activation[pass->chunk->blocks], f->logits, root->gradient->full + at,
+                    rest);
+}
+
+static void backward_embedding(struct mt_trainer *t, const struct mt_pass *pass, const struct root *root)
+{
+    const struct mt_flight *f = pass->flight;
+    size_t extent = pass->chunk->heads ? head_at(t, pass) : (size_t)t->replicas * t->modules[0].shard;
+    matrix_backward(t, root->weights, f->words_in, f->activation[0], root->gradient->full, extent);
+}
+
+static void end_root(struct mt_trainer *t, const struct mt_pass *pass, const struct root *root)
+{
+    mt_range_push(t, "backward", root->slot->module->name);
+    if (pass->chunk->embeds)
+        backward_embedding(t, pass, root);
+    mt_release(t, root->slot);
+    mt_reduce(t, pass, root->slot->module, root->gradient);
+    mt_range_pop(t);
+}
+
 void mt_pass_backward(struct mt_trainer *t, const struct mt_pass *pass)
 {
-    const struct mt_module *root = &t->modules[0];
-    size_t half = half_root(t), rest = (size_t)t->world * root->shard - half;
-    mt_range_push(t, "backward", root->name);
-    struct mt_slot *root_slot = mt_gather(t, pass, "backward", root);
-    struct mt_slot *slot = gather_before(t, pass, pass->blocks);
-    struct mt_gradient *gradient = mt_gradient_take(t, root);
-    const uint16_t *weights = mt_gathered(t, root_slot);
-    MT_CUDA(cudaMemcpyAsync(t->flow[0], t->logits, t->words * sizeof(uint32_t), cudaMemcpyDeviceToDevice, t->compute));
-    matrix_backward(t, weights + half, t->activation[pass->blocks], t->logits, gradient->full + half, rest);
+    const struct mt_module *module = root_of(t, pass);
+    struct root root = {0};
+    mt_range_push(t, "backward", module ? module->name : pass->chunk->name);
+    if (module)
+        root.slot = mt_gather(t, pass, "backward", module);
+    struct mt_slot *slot = gather_before(t, pass, pass->chunk->blocks);
+    if (module) {
+        root.gradient = mt_gradient_take(t, module);
+        root.weights = mt_gathered(t, root.slot);
+    }
+    if (pass->chunk->heads)
+        backward_head(t, pass, &root);
+    else
+        start_flow(t, t->from_next);
     mt_range_pop(t);
-    for (int execution = pass->blocks - 1; execution >= 0; execution--)
+    for (int execution = pass->chunk->blocks - 1; execution >= 0; execution--)
         slot = backward_block(t, pass, execution, slot);
-    mt_range_push(t, "backward", root->name);
-    matrix_backward(t, weights, t->words_in, t->activation[0], gradient->full, half);
-    mt_release(t, root_slot);
-    mt_reduce(t, pass, root, gradient);
-    mt_range_pop(t);
+    if (module)
+        end_root(t, pass, &root);
 }

@@ -69,35 +69,48 @@ static void open_streams(struct mt_trainer *t)
     t->peer_done = plain_event();
 }
 
-static void open_module(struct mt_trainer *t, uint32_t index)
+/* Name, size and place in the model. */
+static struct mt_module root_module(const struct mt_trainer *t)
 {
-    struct mt_module *m = &t->modules[index];
     size_t square = (size_t)t->options->dim * (size_t)t->options->dim;
-    size_t unit = (size_t)t->world * SHARD_MULTIPLE;
-    if (index == 0)
-        snprintf(m->name, sizeof m->name, "root");
-    else
-        snprintf(m->name, sizeof m->name, "layers.%u", index - 1);
-    m->index = index;
-    m->params = index == 0 ? 2 * square : square;
+    bool embeds = t->stage == 0, heads = t->stage == t->options->stages - 1;
+    struct mt_module root = {.params = square * ((embeds ? 1 : 0) + (heads ? 1 : 0)), .first = embeds ? 0 : square};
+    snprintf(root.name, sizeof root.name, "%s", !heads ? "embed" : embeds ? "root" : "head");
+    return root;
+}
+
+static struct mt_module block_module(const struct mt_trainer *t, uint32_t block)
+{
+    int chunk = (int)block / (t->options->layers / (t->options->stages * t->options->chunks));
+    struct mt_module module = {.index = block + 1, .first = (uint64_t)(block + 1) << 32};
+    snprintf(module.name, sizeof module.name, "layers.%u", block);
+    if (chunk % t->options->stages == t->stage)
+        module.params = (size_t)t->options->dim * (size_t)t->options->dim;
+    return module;
+}
+
+/* This rank's shard. */
+static void open_module(const struct mt_trainer *t, struct mt_module *m)
+{
+    size_t unit = (size_t)t->replicas * SHARD_MULTIPLE;
     m->shard = (m->params + unit - 1) / unit * SHARD_MULTIPLE;
-    size_t first = (size_t)t->rank * m->shard;
+    size_t first = (size_t)t->replica * m->shard;
     size_t left = m->params > first ? m->params - first : 0;
     m->live = left < m->shard ? left : m->shard;
+    m->first += first;
     m->master = device_array(t, m->shard, sizeof *m->master);
     m->gradient = device_array(t, m->shard, sizeof *m->gradient);
-    mt_init_launch(t->compute, m->master, m->shard, m->live, ((uint64_t)index << 32) + first,
-                   (uint32_t)t->options->seed);
+    mt_init_launch(t->compute, m->master, m->shard, m->live, m->first, (uint32_t)t->options->seed);
     if (t->options->gather != MT_GATHER_PERSISTENT)
         return;
     m->sent = device_array(t, m->shard, sizeof *m->sent);
     mt_copy_in_launch(t->compute, m->sent, m->master, m->shard);
 }
 
-static struct mt_slots slots_new(const struct mt_trainer *t, const struct mt_module *largest, int count)
+static struct mt_slots slots_new(const struct mt_trainer *t, const struct mt_module *like, int count)
 {
     struct mt_slots slots = {.slot = host_array((size_t)count, sizeof *slots.slot), .count = count};
-    size_t elements = (size_t)t->world * largest->shard;
+    size_t elements = (size_t)t->replicas * like->shard;
     bool in_place = t->options->gather == MT_GATHER_IN_PLACE;
     for (int i = 0; i < count; i++) {
         struct mt_slot *slot = &slots.slot[i];
@@ -110,13 +123,13 @@ static struct mt_slots slots_new(const struct mt_trainer *t, const struct mt_mod
     return slots;
 }
 
-static struct mt_gradients gradients_new(const struct mt_trainer *t, const struct mt_module *largest, int count)
+static struct mt_gradients gradients_new(const struct mt_trainer *t, const struct mt_module *like, int count)
 {
     struct mt_gradients gradients = {.gradient = host_array((size_t)count, sizeof *gradients.gradient), .count = count};
     for (int i = 0; i < count; i++) {
         struct mt_gradient *gradient = &gradients.gradient[i];
-        gradient->full = device_array(t, (size_t)t->world * largest->shard, sizeof *gradient->full);
-        gradient->reduced = device_array(t, largest->shard, sizeof *gradient->reduced);
+        gradient->full = device_array(t, (size_t)t->replicas * like->shard, sizeof *gradient->full);
+        gradient->reduced = device_array(t, like->shard, sizeof *gradient->reduced);
         gradient->ready = plain_event();
         gradient->released = plain_event();
     }
@@ -125,14 +138,24 @@ static struct mt_gradients gradients_new(const struct mt_trainer *t, const struc
 
 static void open_model(struct mt_trainer *t)
 {
-    uint32_t count = (uint32_t)t->options->layers + 1;
-    t->modules = host_array(count, sizeof *t->modules);
-    for (uint32_t i = 0; i < count; i++)
-        open_module(t, i);
-    t->root_slots = slots_new(t, &t->modules[0], MT_ROOT_SLOTS);
-    t->block_slots = slots_new(t, &t->modules[1], MT_BLOCK_SLOTS);
-    t->root_gradients = gradients_new(t, &t->modules[0], 1);
-    t->block_gradients = gradients_new(t, &t->modules[1], MT_GRADIENT_SLOTS);
+    uint32_t layers = (uint32_t)t->options->layers;
+    const struct mt_module *block = NULL;
+    t->modules = host_array(layers + 1, sizeof *t->modules);
+    t->modules[0] = root_module(t);
+    for (uint32_t i = 0; i < layers; i++)
+        t->modules[1 + i] = block_module(t, i);
+    for (uint32_t i = 0; i <= layers; i++) {
+        if (t->modules[i].params == 0)
+            continue;
+        open_module(t, &t->modules[i]);
+        block = &t->modules[i];
+    }
+    if (t->modules[0].params > 0) {
+        t->root_slots = slots_new(t, &t->modules[0], MT_ROOT_SLOTS);
+        t->root_gradients = gradients_new(t, &t->modules[0], 1);
+    }
+    t->block_slots = slots_new(t, block, MT_BLOCK_SLOTS);
+    t->block_gradients = gradients_new(t, block, MT_GRADIENT_SLOTS);
 }
 
 static uint32_t *words_new(const struct mt_trainer *t)
@@ -140,19 +163,56 @@ static uint32_t *words_new(const struct mt_trainer *t)
     return device_array(t, t->words, sizeof(uint32_t));
 }
 
+static struct mt_flight flight_new(const struct mt_trainer *t, const struct mt_chunk *chunk)
+{
+    struct mt_flight flight = {.activation = host_array((size_t)chunk->executions + 1, sizeof(uint32_t *))};
+    for (int i = 0; i <= chunk->executions; i++)
+        flight.activation[i] = words_new(t);
+    flight.words_in = chunk->embeds ? words_new(t) : NULL;
+    flight.logits = chunk->heads ? words_new(t) : NULL;
+    return flight;
+}
+
+/* With --shared-block the last block is run twice, in the last chunk. */
+static void open_chunk(const struct mt_trainer *t, int number)
+{
+    const struct mt_options *o = t->options;
+    struct mt_chunk *chunk = &t->chunks[number];
+    int all = o->stages * o->chunks, index = number * o->stages + t->stage;
+    snprintf(chunk->name, sizeof chunk->name, "chunk.%d", index);
+    chunk->embeds = index == 0;
+    chunk->heads = index == all - 1;
+    chunk->executions = o->layers / all + (chunk->heads && o->shared_block ? 1 : 0);
+    chunk->first = index * (o->layers / all);
+    chunk->order = host_array((size_t)chunk->executions, sizeof *chunk->order);
+    chunk->flights = mt_schedule_in_flight(t->training, number);
+    chunk->flight = host_array((size_t)chunk->flights, sizeof *chunk->flight);
+    for (int i = 0; i < chunk->flights; i++)
+        chunk->flight[i] = flight_new(t, chunk);
+}
+
+static void open_schedule(struct mt_trainer *t)
+{
+    const struct mt_options *o = t->options;
+    t->training =
+        mt_schedule_train((enum mt_schedule_kind)o->schedule, o->stages, t->stage, o->chunks, o->microbatches);
+    t->evaluation = mt_schedule_forward(o->chunks, o->microbatches);
+    if (!t->training || !t->evaluation)
+        mt_die("no memory for a schedule");
+    t->chunks = host_array((size_t)o->chunks, sizeof *t->chunks);
+    for (int i = 0; i < o->chunks; i++)
+        open_chunk(t, i);
+}
+
 static void open_activations(struct mt_trainer *t)
 {
     size_t steps = (size_t)t->options->steps;
     t->words = (size_t)t->options->tokens * (size_t)t->options->dim;
-    t->executions = t->options->layers + (t->options->shared_block ? 1 : 0);
-    t->activation = host_array((size_t)t->executions + 1, sizeof(uint32_t *));
-    for (int i = 0; i <= t->executions; i++)
-        t->activation[i] = words_new(t);
-    t->words_in = words_new(t);
-    t->logits = words_new(t);
+    open_schedule(t);
     t->recomputed = words_new(t);
     t->received = words_new(t);
     t->from_peer = words_new(t);
+    t->from_next = words_new(t);
     t->flow[0] = words_new(t);
     t->flow[1] = words_new(t);
     t->losses = device_array(t, steps, sizeof(float));
@@ -163,15 +223,24 @@ static void open_activations(struct mt_trainer *t)
         t->step_marks[i] = event_new(cudaEventDefault);
 }
 
-/* At most five deliveries for a block's execution, and a few around them. */
+/* At most five deliveries for a block's execution, and a few around those of a chunk. */
 static size_t deliveries_of_step(const struct mt_trainer *t)
 {
-    return ((size_t)t->options->microbatches + 1) * (5 * (size_t)t->executions + 10);
+    size_t deliveries = 0;
+    for (int i = 0; i < t->options->chunks; i++)
+        deliveries += 5 * (size_t)t->chunks[i].executions + 10;
+    return ((size_t)t->options->microbatches + 1) * deliveries;
 }
 
 void mt_setup(struct mt_trainer *t, const struct mt_options *options, int rank, int world)
 {
-    *t = (struct mt_trainer){.options = options, .rank = rank, .world = world};
+    int replicas = world / options->stages;
+    *t = (struct mt_trainer){.options = options,
+                             .rank = rank,
+                             .world = world,
+                             .stage = rank / replicas,
+                             .replica = rank % replicas,
+                             .replicas = replicas};
     open_device(t);
     open_streams(t);
     open_model(t);
