@@ -57,8 +57,8 @@ bool rp_gather_names(const struct rp_gather *gather)
 static uint64_t terms(void)
 {
     char text[128];
-    int length = snprintf(text, sizeof text, TERMS "|%llu|%d", (unsigned long long)rp_gather_options.timeout_ns,
-                          rp_gather_options.strict);
+    int length = snprintf(text, sizeof text, TERMS "|%llu|%d|%d", (unsigned long long)rp_gather_options.timeout_ns,
+                          rp_gather_options.strict, rp_gather_options.trial);
     return XXH3_64bits(text, (size_t)length);
 }
 
@@ -161,8 +161,10 @@ static const char *start(struct rp_gather *gather, const struct rp_trace_comm *a
         return rp_channel_error();
     if (rp_slots_create(device, (uint32_t)about->nranks, (uint32_t)about->rank, &gather->slots) != RP_OK)
         return rp_gpu_error();
-    struct rp_replay_options replay = {
-        .strict = rp_gather_options.strict, .timeout_ns = rp_gather_options.timeout_ns, .granule = RP_SLOTS_GRANULE};
+    struct rp_replay_options replay = {.strict = rp_gather_options.strict,
+                                       .trial = rp_gather_options.trial,
+                                       .timeout_ns = rp_gather_options.timeout_ns,
+                                       .granule = RP_SLOTS_GRANULE};
     if (rp_replay_create(agree, table, &replay, tell, gather, &gather->replay) != RP_OK)
         return "out of memory";
     return NULL;

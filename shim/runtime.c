@@ -82,8 +82,10 @@ static bool record_start(void)
 /* Replay records as well: its trace shows where each gather's bytes came from. */
 static bool replay_start(void)
 {
-    struct rp_gather_options gather = {
-        .budget = run.options.budget, .timeout_ns = run.options.timeout_ns, .strict = run.options.strict};
+    struct rp_gather_options gather = {.budget = run.options.budget,
+                                       .timeout_ns = run.options.timeout_ns,
+                                       .strict = run.options.strict,
+                                       .trial = run.options.trial};
     rp_fingerprints_configure(RP_FINGERPRINTING_FULL); /* a plan rests on all bytes of what it learned from */
     if (!record_start())
         return false;

@@ -97,6 +97,7 @@ struct rp_replay_figures {
 
 struct rp_replay_options {
     bool strict;
+    bool trial;          /* gives up where it does not gain */
     uint64_t timeout_ns; /* REPRISE_TIMEOUT */
     uint64_t granule;    /* bytes; memory for slots is had in multiples of it; alike on all ranks */
 };

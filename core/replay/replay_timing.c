@@ -158,7 +158,7 @@ bool rp_trial_ends(const struct rp_replay *replay)
     const struct rp_trial *trial = &replay->trial;
     bool clear = armed_median(trial) < trial->plain_ns / 100 * CLEAR_PERCENT;
 
-    if (trial->samples < JUDGED_CYCLES || trial->plain_ns == 0)
+    if (!replay->options.trial || trial->samples < JUDGED_CYCLES || trial->plain_ns == 0)
         return false;
     if (trial->plain == RP_PLAIN_LEARNED)
         return !clear || trial->samples >= CLEAR_CYCLES;

@@ -85,7 +85,7 @@ struct sim {
     uint64_t budget, budget_after_loss;  /* 0: the same */
     uint64_t plain_ns, hit_ns, learn_ns; /* of a call; the last more for one that is learned from */
     uint64_t hit_more_ns[SIM_RANKS];
-    bool strict, equal_layers;
+    bool strict, untried, equal_layers;
     bool dies;
     size_t dies_at; /* rank 1 stops there */
     bool verbose;
@@ -402,7 +402,8 @@ static inline void sim_schedule(struct sim *sim)
 
 static inline void sim_run(struct sim *sim)
 {
-    struct rp_replay_options options = {.strict = sim->strict, .timeout_ns = 2000000000u, .granule = 1};
+    struct rp_replay_options options = {
+        .strict = sim->strict, .trial = !sim->untried, .timeout_ns = 2000000000u, .granule = 1};
 
     sim_finish(sim);
     for (uint32_t i = 0; i < sim->nranks; i++)

@@ -56,6 +56,7 @@ static void test_defaults(void **state)
     assert_int_equal(options.timeout_ns, 2000000000u);
     assert_int_equal(options.verify, RP_VERIFY_AUTO);
     assert_false(options.strict);
+    assert_true(options.trial);
     assert_string_equal(log_text, "");
 }
 
@@ -84,9 +85,10 @@ static void test_values(void **state)
     assert_int_equal(options.fingerprint, RP_FINGERPRINTING_OFF);
     READ("REPRISE_FINGERPRINT=Sample");
     assert_int_equal(options.fingerprint, RP_FINGERPRINTING_SAMPLE);
-    READ("REPRISE_VERIFY=Auto", "REPRISE_STRICT=0");
+    READ("REPRISE_VERIFY=Auto", "REPRISE_STRICT=0", "REPRISE_TRIAL=0");
     assert_int_equal(options.verify, RP_VERIFY_AUTO);
     assert_false(options.strict);
+    assert_false(options.trial);
     READ("REPRISE_LOG=warn:");
     assert_int_equal(options.log_level, RP_LOG_WARN);
     assert_null(options.log_pattern);

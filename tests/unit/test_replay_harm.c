@@ -205,6 +205,18 @@ static void one_retrial(void **state)
     sim_destroy(sim);
 }
 
+/* Asked not to judge, it goes on. */
+static void goes_on_untried(void **state)
+{
+    (void)state;
+    struct sim *sim = job(13, 2 * STEPS, 1040, 20);
+    sim->untried = true;
+    sim_run(sim);
+    assert_int_equal(sim_figures(sim, 0).armings, 1);
+    assert_int_equal(rp_replay_state(sim->ranks[0].replay), RP_REPLAY_ARMED);
+    sim_destroy(sim);
+}
+
 /* A gain beyond doubt goes on at once, and is compared later. */
 static void clear_gain(void **state)
 {
@@ -236,6 +248,7 @@ int main(void)
         cmocka_unit_test(small_gain_of_a_long_cycle),
         cmocka_unit_test(slower_on_another_rank),
         cmocka_unit_test(one_retrial),
+        cmocka_unit_test(goes_on_untried),
         cmocka_unit_test(clear_gain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
