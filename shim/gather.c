@@ -52,6 +52,14 @@ static void drain_fingerprints(struct rp_gather *gather)
     }
 }
 
+/* Device times that have come since the last call. */
+static void drain_stamps(struct rp_gather *gather)
+{
+    uint64_t position, ns;
+    while (rp_slots_stamped(gather->slots, &position, &ns))
+        rp_replay_stamp(gather->replay, position, ns);
+}
+
 static void ask_budget(struct rp_gather *gather)
 {
     uint64_t most = rp_slots_budget(gather->device, rp_gather_options.budget), held = rp_slots_held(gather->device);
@@ -90,6 +98,7 @@ static void take_turn(struct rp_gather *gather)
 {
     const struct rp_plan *wants = NULL;
     drain_fingerprints(gather);
+    drain_stamps(gather);
     rp_replay_turn(gather->replay, budget_now(gather), &wants);
     if (wants != NULL)
         rp_replay_prepared(gather->replay, get_slots(gather, wants));
@@ -130,6 +139,8 @@ void rp_gather_before(struct rp_gather *gather, struct rp_call *call)
     if (gather->ahead++ == 0)
         take_turn(gather);
     rp_replay_next(gather->replay, &call->op, rp_monotonic_ns(), &call->step);
+    if (call->step.stamp)
+        rp_slots_stamp(gather->slots, call->arguments.stream, call->op.position);
     call->verdict = RP_VERDICT_YES;
     refusal_text[0] = '\0';
     if (call->step.serve == RP_SERVE_REFUSE)

@@ -55,6 +55,7 @@
     X(cuMemUnmap)                    \
     X(cuMemSetAccess)                \
     X(cuMemcpyDtoDAsync)             \
+    X(cuEventElapsedTime)            \
     X(cuPointerGetAttributes)
 
 struct rp_gpu_driver {

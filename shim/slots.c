@@ -48,7 +48,7 @@ static enum rp_status set_fill(struct rp_slots *slots)
         return status;
     RP_GPU_TRY(cuEventCreate(&slots->zeroed, CU_EVENT_DISABLE_TIMING));
     RP_GPU_TRY(cuEventRecord(slots->zeroed, stream));
-    return RP_OK;
+    return rp_slots_make_stamps(slots);
 }
 
 /* A new set. What it made before it failed stays: a free could wait for the device. */
@@ -137,6 +137,7 @@ enum rp_status rp_slots_create(int device, uint32_t nranks, uint32_t rank, struc
         return status;
     slots->nranks = nranks;
     slots->rank = rank;
+    slots->stamps_first = slots->stamps_given = slots->stamps_next;
     *slots_out = slots;
     return RP_OK;
 }

@@ -87,6 +87,16 @@ enum rp_compare { RP_COMPARE_PENDING, RP_COMPARE_EQUAL, RP_COMPARE_UNLIKE };
 enum rp_compare rp_slots_compared(const struct rp_slots *slots, uint64_t ticket);
 
 /*
+ * The device's time at a place in `stream`, in the name of `position`. False: not taken, or too many are under way.
+ * A new communicator's first one has none before it.
+ */
+bool rp_slots_stamp(struct rp_slots *slots, cudaStream_t stream, uint64_t position);
+
+/* The oldest stamp that was not given out yet, if the device has come to it: its position, and the nanoseconds since
+ * the one before it (0: none). Never waits. */
+bool rp_slots_stamped(struct rp_slots *slots, uint64_t *position_out, uint64_t *ns_out);
+
+/*
  * The application's allocation on `device` failed: gives back the memory of every slot there whose work has ended, of
  * all communicators. True if anything was. Those slots are no longer present.
  */

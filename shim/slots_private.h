@@ -22,6 +22,8 @@
 #define RP_SLOTS_TICKETS 1024u
 /* Slot objects of a set. */
 #define RP_SLOTS_CELLS 32768u
+/* Stamps that may be under way or not given out at once, and one before them. */
+#define RP_SLOTS_STAMPS 32u
 /* Streams that read a slot between two writes without waiting for one another. */
 #define RP_SLOT_READERS 4u
 
@@ -94,7 +96,10 @@ struct rp_slots {
     CUevent zeroed; /* states and cells have their first values from here on */
     bool ready;     /* `zeroed` has ended */
     uint64_t next_ticket;
-    struct rp_slots *next; /* in the list of all sets; constant */
+    CUevent stamps[RP_SLOTS_STAMPS]; /* by number */
+    uint64_t stamp_positions[RP_SLOTS_STAMPS];
+    uint64_t stamps_first, stamps_given, stamps_next; /* numbers: of this communicator; not given out; not taken */
+    struct rp_slots *next;                            /* in the list of all sets; constant */
 };
 
 /* The slot if it is there and may be used, or NULL. With the lock held, as all that follows. */
@@ -105,6 +110,11 @@ bool rp_slots_sweep(struct rp_slots *slots);
 
 /* Gives back the memory of slots whose work has ended. True if any went. */
 bool rp_slots_give(struct rp_slots *slots);
+
+/* Stamps (slots_stamps.c) ------------------------------------------------------------------------------------------ */
+
+/* Makes the events. In the device's context. */
+enum rp_status rp_slots_make_stamps(struct rp_slots *slots);
 
 /* Work (slots_work.c) ---------------------------------------------------------------------------------------------- */
 

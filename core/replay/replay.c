@@ -14,7 +14,6 @@
 #include "core/lane.h"
 
 #define BOUND_LEAST_NS UINT64_C(20000000)
-#define AHEAD_CYCLES 8u /* that a host may be ahead of its device before it waits for it */
 
 /* ---------------------------------------------------------------- life and states */
 
@@ -151,9 +150,10 @@ void rp_replay_next(struct rp_replay *replay, const struct rp_op *op, uint64_t n
     uint64_t before = replay->ahead, signature = rp_op_signature(op);
     replay->ahead = rp_lane_fold(before, signature);
     if (replay->state == RP_REPLAY_ARMED)
-        rp_serve_step(replay, op, signature, now_ns, &step);
+        rp_serve_step(replay, op, signature, &step);
     else if (replay->state == RP_REPLAY_RESTING)
-        rp_trial_rest_see(replay, signature, now_ns);
+        rp_trial_rest_see(replay, signature);
+    step.stamp = rp_trial_stamp_wanted(replay);
     step.fingerprint = replay->feeding && op->kind == RP_OP_ALL_GATHER && (op->flags & RP_OP_CAPTURED) == 0;
     *step_out = step;
     if (step.serve == RP_SERVE_REFUSE)
@@ -222,6 +222,12 @@ void rp_replay_fingerprint(struct rp_replay *replay, uint64_t position, const ui
         rp_learn_fingerprint(replay->learn, replay->agree, position, value);
 }
 
+void rp_replay_stamp(struct rp_replay *replay, uint64_t position, uint64_t ns)
+{
+    if (replay->state != RP_REPLAY_PASSIVE)
+        rp_trial_stamp(replay, position, ns);
+}
+
 void rp_replay_fingerprint_lost(struct rp_replay *replay)
 {
     if (replay->feeding)
@@ -258,17 +264,15 @@ const struct rp_plan *rp_replay_plan(const struct rp_replay *replay)
 
 /*
  * The host runs ahead of the device, so the time of a plain gather would be too small a bound: by up to a cycle where
- * it votes, since each vote waits for the device; before its first vote by as much as the program lets it, often some
- * steps.
+ * it votes, since each vote waits for the device; before its first vote by as much as the program lets it, which nobody
+ * knows.
  */
 uint64_t rp_replay_bound_ns(const struct rp_replay *replay)
 {
     uint64_t cycle = replay->proposal.cycle_ns, timeout = replay->options.timeout_ns;
     uint64_t bound = cycle > BOUND_LEAST_NS ? cycle : BOUND_LEAST_NS;
 
-    if (!replay->armed.answered && bound < timeout)
-        bound *= AHEAD_CYCLES;
-    return bound < timeout ? bound : timeout;
+    return replay->armed.answered && bound < timeout ? bound : timeout;
 }
 
 bool rp_replay_idle(const struct rp_replay *replay)

@@ -70,6 +70,7 @@ struct rp_replay_step {
     uint64_t digest;       /* KEEP: for rp_agree_vote() */
     enum rp_verdict vote;  /* KEEP: YES, or the no that this rank must vote whatever the compare says */
     bool fingerprint;      /* learning wants the content of this gather */
+    bool stamp;            /* the device's time at this op's place in its stream is wanted: rp_replay_stamp() */
     struct rp_event event; /* its name as learned, UNKNOWN if not: names cost nothing while armed */
     bool named;            /* `event` is known; else the shim may look at the site if `fingerprint` or if it records */
     /* Internal to the engine from here on. */
@@ -130,6 +131,10 @@ void rp_replay_done(struct rp_replay *replay, const struct rp_op *op, const stru
 bool rp_replay_due(const struct rp_replay *replay, uint64_t *position_out);
 void rp_replay_fingerprint(struct rp_replay *replay, uint64_t position, const uint64_t value[2]);
 void rp_replay_fingerprint_lost(struct rp_replay *replay);
+
+/* A stamp that was wanted (step.stamp): nanoseconds of the device since the stamp that came before it. In the order of
+ * positions; some may never come. */
+void rp_replay_stamp(struct rp_replay *replay, uint64_t position, uint64_t ns);
 
 /*
  * Between two ops, outside any group: proposes (rank 0), answers proposals. `wants_out`: the plan whose slots must be

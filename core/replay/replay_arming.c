@@ -23,6 +23,7 @@
 #define FAILED_MOST 8u      /* proposals in a row: a rank will never be ready */
 #define RELEARNED_MOST 4u   /* without so many good cycles between as pay for one */
 #define SLOWER_REST_CYCLES 64u
+#define UNTIMED_REST_CYCLES 256u /* a host may be that far ahead of the device's times */
 #define COMPARED_CYCLES 5u /* one that is left out, three that are timed, and what is left of the one they begin in */
 #define BUDGET_REST 128u   /* positions: every rank has told what it could give by then */
 
@@ -150,7 +151,7 @@ static void compare(struct rp_replay *replay)
 
     if (timed && rp_trial_slower(replay))
         turn_off(replay);
-    else if (timed || rested >= SLOWER_REST_CYCLES * rp_cycle_positions(replay))
+    else if (timed || rested >= UNTIMED_REST_CYCLES * rp_cycle_positions(replay))
         propose(replay, replay->proposal.budget, 1);
 }
 

@@ -75,23 +75,46 @@ enum rp_plain {
     RP_PLAIN_RESTED    /* cycles that passed untouched while it rested */
 };
 
-/* Whole cycles timed; begins all zero. */
-struct rp_laps {
-    struct rp_cursor_mark mark;     /* where the one that runs began */
-    uint64_t began_ns;              /* 0: none runs */
-    uint32_t skip, count;           /* left out before the first; timed */
-    uint64_t span[RP_TRIAL_CYCLES]; /* the latest */
+/* Of the latest cycles; begins all zero. */
+struct rp_times {
+    uint64_t ns[RP_TRIAL_CYCLES];
+    uint32_t count;
+};
+
+/* A cycle that runs, from any place on; begins all zero. */
+struct rp_lap {
+    bool runs;
+    struct rp_cursor_mark mark; /* where it began */
 };
 
 struct rp_trial {
     uint64_t plain_ns; /* median; 0: not known */
     enum rp_plain plain;
-    uint64_t began_ns; /* the cycle that runs; 0: not known */
-    uint32_t whole;    /* cycles timed since the arming, the first included */
-    uint32_t samples;
-    uint64_t sample[RP_TRIAL_CYCLES]; /* the latest */
-    bool passed;                      /* over: not slower */
-    struct rp_laps rest;              /* cycles since the arming ended */
+    bool began;     /* a cycle runs */
+    uint32_t whole; /* cycles since the arming, the first included */
+    struct rp_times armed;
+    bool passed; /* over: not slower */
+    struct rp_lap lap;
+    bool rested; /* a cycle has passed since the arming ended */
+    struct rp_times rest;
+};
+
+/* What ends where a stamp was asked for. */
+enum rp_span { RP_SPAN_NONE, RP_SPAN_ARMED, RP_SPAN_REST };
+
+struct rp_stamp {
+    uint64_t position, from; /* of the span: its ends */
+    uint32_t arming;
+    enum rp_span span;
+};
+
+/* Device times that were asked for and are under way; begins all zero. */
+#define RP_STAMPS 32u
+struct rp_stamps {
+    struct rp_stamp ring[RP_STAMPS];
+    uint32_t asked, come;
+    uint64_t last_asked, last_come; /* positions */
+    bool wanted;                    /* at the op at hand */
 };
 
 /* What rank 0 decides by. */
@@ -145,6 +168,7 @@ struct rp_replay {
     bool asked; /* the shim gets slots */
     struct rp_armed armed;
     struct rp_trial trial;
+    struct rp_stamps stamps;
     struct rp_leader leader;
     struct rp_replay_figures figures;
     _Atomic bool lost; /* set by rp_replay_lost(), read and cleared by the lane's thread */
@@ -193,18 +217,19 @@ void rp_arming_reached(struct rp_replay *replay);               /* its first pos
 void rp_arming_end(struct rp_replay *replay, enum rp_rest why); /* from the next position on */
 
 /* replay_serve.c: armed */
-void rp_serve_step(struct rp_replay *replay, const struct rp_op *op, uint64_t signature, uint64_t now_ns,
-                   struct rp_replay_step *step);
+void rp_serve_step(struct rp_replay *replay, const struct rp_op *op, uint64_t signature, struct rp_replay_step *step);
 void rp_serve_done(struct rp_replay *replay, const struct rp_replay_step *step, const struct rp_replay_result *result);
 
 /* replay_timing.c */
-void rp_trial_plain(struct rp_replay *replay); /* from what was learned */
-void rp_trial_begin(struct rp_replay *replay); /* an arming begins; before its place is found */
-void rp_trial_cycle(struct rp_replay *replay, uint64_t now_ns, bool whole); /* a cycle begins; the last was whole */
-bool rp_trial_ends(const struct rp_replay *replay);   /* it is time to rest, to compare or for good */
-bool rp_trial_slower(const struct rp_replay *replay); /* armed cycles are not shorter than plain ones */
-void rp_trial_rest(struct rp_replay *replay);         /* the lane rests from here on */
-void rp_trial_rest_see(struct rp_replay *replay, uint64_t signature, uint64_t now_ns); /* an op while it rests */
-bool rp_trial_take_rest(struct rp_replay *replay); /* true: the plain cycle is that of the rest from here on */
+void rp_trial_plain(struct rp_replay *replay);                        /* from what was learned */
+void rp_trial_begin(struct rp_replay *replay);                        /* an arming begins; before its place is found */
+void rp_trial_cycle(struct rp_replay *replay, bool whole);            /* a cycle begins; the last was whole */
+bool rp_trial_ends(const struct rp_replay *replay);                   /* it is time to rest, to compare or for good */
+bool rp_trial_slower(const struct rp_replay *replay);                 /* armed cycles are not shorter than plain ones */
+void rp_trial_rest(struct rp_replay *replay);                         /* the lane rests from here on */
+void rp_trial_rest_see(struct rp_replay *replay, uint64_t signature); /* an op while it rests */
+void rp_trial_stamp(struct rp_replay *replay, uint64_t position, uint64_t ns);
+bool rp_trial_stamp_wanted(struct rp_replay *replay); /* at the op at hand */
+bool rp_trial_take_rest(struct rp_replay *replay);    /* true: the plain cycle is that of the rest from here on */
 
 #endif

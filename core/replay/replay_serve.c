@@ -74,13 +74,13 @@ static bool order_lost(struct rp_armed *armed, size_t keeps)
 }
 
 /* The op at hand is the first of a cycle, or the lane is lost and as many have passed. May end the arming. */
-static void begin_cycle(struct rp_replay *replay, uint64_t now_ns)
+static void begin_cycle(struct rp_replay *replay)
 {
     struct rp_armed *armed = &replay->armed;
     size_t keeps = replay->plan.keeps;
     bool good = armed->ops >= replay->plan.count && armed->hits > 0;
 
-    rp_trial_cycle(replay, now_ns, armed->ops == replay->plan.count && !armed->diverged);
+    rp_trial_cycle(replay, armed->ops == replay->plan.count && !armed->diverged);
     armed->good_cycles = good ? armed->good_cycles + 1 : 0;
     if (armed->good_cycles >= GOOD_CYCLES)
         replay->leader.withdrawals = 0;
@@ -102,7 +102,7 @@ static void begin_cycle(struct rp_replay *replay, uint64_t now_ns)
         rp_arming_end(replay, lost ? RP_REST_ORDER : RP_REST_MISSES);
 }
 
-static void count_op(struct rp_replay *replay, enum rp_cursor_move move, uint64_t now_ns)
+static void count_op(struct rp_replay *replay, enum rp_cursor_move move)
 {
     struct rp_armed *armed = &replay->armed;
     bool first = move != RP_CURSOR_FOREIGN && rp_cursor_sole(&replay->cursor) == 0;
@@ -113,7 +113,7 @@ static void count_op(struct rp_replay *replay, enum rp_cursor_move move, uint64_
         forget_run(replay);
     }
     if (first || armed->ops > replay->plan.count)
-        begin_cycle(replay, now_ns);
+        begin_cycle(replay);
     armed->ops++;
 }
 
@@ -207,8 +207,7 @@ static void name_step(const struct rp_replay *replay, struct rp_replay_step *ste
 }
 
 /* An op captured into a graph does not run now, and where it runs later is not seen: it is passed over. */
-void rp_serve_step(struct rp_replay *replay, const struct rp_op *op, uint64_t signature, uint64_t now_ns,
-                   struct rp_replay_step *step)
+void rp_serve_step(struct rp_replay *replay, const struct rp_op *op, uint64_t signature, struct rp_replay_step *step)
 {
     bool gather = op->kind == RP_OP_ALL_GATHER;
 
@@ -220,7 +219,7 @@ void rp_serve_step(struct rp_replay *replay, const struct rp_op *op, uint64_t si
     }
     enum rp_cursor_move move = rp_cursor_see(&replay->cursor, signature);
     if (move != RP_CURSOR_FOREIGN || gather)
-        count_op(replay, move, now_ns);
+        count_op(replay, move);
     if (replay->state != RP_REPLAY_ARMED)
         return;
     if (move != RP_CURSOR_FOREIGN) {

@@ -1,15 +1,15 @@
 /*
- * Do no harm: the time of a cycle plain and armed. Host times of this rank: what comes of them reaches the other ranks
- * as its vote.
+ * Do no harm: the time of a cycle plain and armed. Each rank's own times: what comes of them reaches the other ranks as
+ * its vote.
  *
- *     learned        an arming is let go on while its cycles are far shorter than those that were learned from
- *        │           those are no measure of plain ones: learning reads all that gathers send, and a program that is
- *        │           warming up or compiling takes any time
- *        ▼
- *     compared       once, soon if the gain is not clear, else later, the lane rests for some cycles
- *        │
- *        ▼
- *     rested         and those, which passed untouched, are what armed cycles are measured by from then on
+ *     learned        an arming goes on while its cycles are far shorter than those that were learned from
+ *        │           those are no measure of plain ones: learning reads all that gathers send, a program that is
+ * warming │           up or compiling takes any time, and a host that runs ahead takes none ▼ compared       once, soon
+ * if the gain is not clear, else later, the lane rests for some cycles │ ▼ rested         and those, which passed
+ * untouched, are what armed cycles are measured by from then on
+ *
+ * Armed cycles and those of a rest are timed on the device, between two places in the caller's stream (stamps): however
+ * far the host is ahead. Learned ones are host times, since their cycle was not known when they passed.
  *
  * Threads: by the thread whose turn it is on the lane.
  */
@@ -19,17 +19,96 @@
 #define CLEAR_PERCENT 70u /* of a learned cycle: a shorter one is a clear gain, for a while */
 #define CLEAR_CYCLES 64u  /* so long; what the rest then costs is little beside */
 
-static uint64_t median(const uint64_t *values, uint32_t count)
+static void add_time(struct rp_times *times, uint64_t ns)
+{
+    times->ns[times->count++ % RP_TRIAL_CYCLES] = ns;
+}
+
+/* 0: none. */
+static uint64_t median(const struct rp_times *times)
 {
     uint64_t sorted[RP_TRIAL_CYCLES];
+    uint32_t count = times->count < RP_TRIAL_CYCLES ? times->count : RP_TRIAL_CYCLES;
 
     for (uint32_t i = 0; i < count; i++) {
         uint32_t place = i;
-        for (; place > 0 && sorted[place - 1] > values[i]; place--)
+        for (; place > 0 && sorted[place - 1] > times->ns[i]; place--)
             sorted[place] = sorted[place - 1];
-        sorted[place] = values[i];
+        sorted[place] = times->ns[i];
     }
     return count == 0 ? 0 : sorted[count / 2];
+}
+
+/* ---------------------------------------------------------------- laps */
+
+enum lap_move { LAP_RUNS, LAP_BEGINS, LAP_ENDS /* and the next begins */ };
+
+/*
+ * One more op of the plan has passed. A lap is a whole cycle from any place on, since behind a divergence the place may
+ * stay unknown among equal microbatches.
+ */
+static enum lap_move lap_move(struct rp_lap *lap, const struct rp_replay *replay)
+{
+    struct rp_cursor_mark mark = rp_cursor_mark(&replay->cursor);
+    bool same = lap->runs && mark.epoch == lap->mark.epoch;
+    bool whole = same && mark.moves - lap->mark.moves == replay->plan.count;
+
+    if (same && !whole)
+        return LAP_RUNS;
+    *lap = (struct rp_lap){.runs = true, .mark = mark};
+    return whole ? LAP_ENDS : LAP_BEGINS;
+}
+
+/* ---------------------------------------------------------------- stamps */
+
+/* The device's time at the op at hand; there a span of that kind ends, which began where it was asked for last. */
+static void ask_stamp(struct rp_replay *replay, enum rp_span span)
+{
+    struct rp_stamps *stamps = &replay->stamps;
+
+    if (stamps->asked - stamps->come < RP_STAMPS) {
+        stamps->ring[stamps->asked++ % RP_STAMPS] = (struct rp_stamp){
+            .position = replay->next, .from = stamps->last_asked, .arming = replay->arming, .span = span};
+        stamps->wanted = true;
+    }
+    stamps->last_asked = replay->next;
+}
+
+bool rp_trial_stamp_wanted(struct rp_replay *replay)
+{
+    bool wanted = replay->stamps.wanted;
+
+    replay->stamps.wanted = false;
+    return wanted;
+}
+
+static void take_span(struct rp_replay *replay, enum rp_span span, uint64_t ns)
+{
+    struct rp_trial *trial = &replay->trial;
+
+    if (span == RP_SPAN_REST) {
+        add_time(&trial->rest, ns);
+        return;
+    }
+    add_time(&trial->armed, ns);
+    replay->figures.replay_cycle_ns = median(&trial->armed);
+    trial->passed |= trial->armed.count == RP_TRIAL_CYCLES && !rp_trial_slower(replay);
+}
+
+/* What was asked for before and has not come never will. */
+void rp_trial_stamp(struct rp_replay *replay, uint64_t position, uint64_t ns)
+{
+    struct rp_stamps *stamps = &replay->stamps;
+    uint64_t last = stamps->last_come;
+
+    stamps->last_come = position;
+    while (stamps->come != stamps->asked && stamps->ring[stamps->come % RP_STAMPS].position < position)
+        stamps->come++;
+    if (stamps->come == stamps->asked || stamps->ring[stamps->come % RP_STAMPS].position != position)
+        return;
+    const struct rp_stamp *stamp = &stamps->ring[stamps->come++ % RP_STAMPS];
+    if (stamp->span != RP_SPAN_NONE && stamp->from == last && stamp->arming == replay->arming)
+        take_span(replay, stamp->span, ns);
 }
 
 /* ---------------------------------------------------------------- plain */
@@ -65,69 +144,55 @@ static uint64_t first_cycle(const struct rp_replay *replay)
     return replay->from + start;
 }
 
-/*
- * One more op of the plan has passed. Whole cycles are timed from any place, since behind a divergence the place may
- * stay unknown among equal microbatches.
- */
-static void lap_move(struct rp_laps *laps, struct rp_cursor_mark mark, uint64_t moves, uint64_t now_ns)
-{
-    bool whole = laps->began_ns != 0 && mark.epoch == laps->mark.epoch && mark.moves - laps->mark.moves == moves;
-
-    if (!whole && laps->began_ns != 0 && mark.epoch == laps->mark.epoch)
-        return;
-    if (whole && laps->skip > 0)
-        laps->skip--;
-    else if (whole)
-        laps->span[laps->count++ % RP_TRIAL_CYCLES] = now_ns - laps->began_ns;
-    laps->mark = mark;
-    laps->began_ns = now_ns;
-}
-
-static uint64_t lap_median(const struct rp_laps *laps)
-{
-    return median(laps->span, laps->count < RP_TRIAL_CYCLES ? laps->count : RP_TRIAL_CYCLES);
-}
-
-static void take_plain(struct rp_replay *replay, enum rp_plain plain, const struct rp_laps *laps)
+static void take_plain(struct rp_replay *replay, enum rp_plain plain, const struct rp_times *times)
 {
     replay->trial.plain = plain;
-    replay->trial.plain_ns = replay->figures.plain_cycle_ns = lap_median(laps);
+    replay->trial.plain_ns = replay->figures.plain_cycle_ns = median(times);
     rp_agree_set_cycle_ns(replay->agree, replay->trial.plain_ns);
 }
 
-/*
- * From the calls since, the latest cycles: the first ones of a program run ahead of the device until it is full, or
- * wait for what is made once. Leaves the cursor anywhere.
- */
+/* From the calls since, the latest cycles. Leaves the cursor anywhere. */
 void rp_trial_plain(struct rp_replay *replay)
 {
-    struct rp_laps laps = {0};
-    uint64_t position = first_cycle(replay);
+    struct rp_times times = {0};
+    struct rp_lap lap = {0};
+    uint64_t began_ns = 0, position = first_cycle(replay);
 
     rp_cursor_reset(&replay->cursor, &replay->plan, true);
     for (; rp_past_has(replay, position); position++) {
         const struct rp_past *past = rp_past_at(replay, position);
-        if (rp_cursor_see(&replay->cursor, past->signature) != RP_CURSOR_FOREIGN)
-            lap_move(&laps, rp_cursor_mark(&replay->cursor), replay->plan.count, past->ns);
+        if (rp_cursor_see(&replay->cursor, past->signature) == RP_CURSOR_FOREIGN)
+            continue;
+        enum lap_move move = lap_move(&lap, replay);
+        if (move == LAP_ENDS)
+            add_time(&times, past->ns - began_ns);
+        if (move != LAP_RUNS)
+            began_ns = past->ns;
     }
     replay->trial = (struct rp_trial){0};
-    take_plain(replay, RP_PLAIN_LEARNING, &laps);
+    take_plain(replay, RP_PLAIN_LEARNING, &times);
 }
 
 void rp_trial_rest(struct rp_replay *replay)
 {
-    replay->trial.rest =
-        (struct rp_laps){.skip = 1}; /* the host may still feel the arming, or run ahead of the device */
+    replay->trial.rest = (struct rp_times){0};
+    replay->trial.lap = (struct rp_lap){0};
+    replay->trial.rested = false;
 }
 
-void rp_trial_rest_see(struct rp_replay *replay, uint64_t signature, uint64_t now_ns)
+/* The first cycle may still feel the arming. */
+void rp_trial_rest_see(struct rp_replay *replay, uint64_t signature)
 {
-    struct rp_laps *rest = &replay->trial.rest;
+    struct rp_trial *trial = &replay->trial;
 
-    if (replay->to == replay->from || rest->count >= RP_TRIAL_CYCLES)
+    if (replay->to == replay->from || trial->rest.count >= RP_TRIAL_CYCLES)
         return;
-    if (rp_cursor_see(&replay->cursor, signature) != RP_CURSOR_FOREIGN)
-        lap_move(rest, rp_cursor_mark(&replay->cursor), replay->plan.count, now_ns);
+    if (rp_cursor_see(&replay->cursor, signature) == RP_CURSOR_FOREIGN)
+        return;
+    enum lap_move move = lap_move(&trial->lap, replay);
+    if (move != LAP_RUNS)
+        ask_stamp(replay, move == LAP_ENDS && trial->rested ? RP_SPAN_REST : RP_SPAN_NONE);
+    trial->rested |= move == LAP_ENDS;
 }
 
 bool rp_trial_take_rest(struct rp_replay *replay)
@@ -140,46 +205,36 @@ bool rp_trial_take_rest(struct rp_replay *replay)
 
 /* ---------------------------------------------------------------- armed */
 
-static uint64_t armed_median(const struct rp_trial *trial)
-{
-    return median(trial->sample, trial->samples < RP_TRIAL_CYCLES ? trial->samples : RP_TRIAL_CYCLES);
-}
-
 bool rp_trial_slower(const struct rp_replay *replay)
 {
     const struct rp_trial *trial = &replay->trial;
 
-    return trial->samples >= JUDGED_CYCLES && trial->plain_ns != 0 && armed_median(trial) >= trial->plain_ns;
+    return trial->armed.count >= JUDGED_CYCLES && trial->plain_ns != 0 && median(&trial->armed) >= trial->plain_ns;
 }
 
 /* Passed once, it is not judged again: a slow cycle now and then is the program's own. */
 bool rp_trial_ends(const struct rp_replay *replay)
 {
     const struct rp_trial *trial = &replay->trial;
-    bool clear = armed_median(trial) < trial->plain_ns / 100 * CLEAR_PERCENT;
 
-    if (!replay->options.trial || trial->samples < JUDGED_CYCLES || trial->plain_ns == 0)
+    if (!replay->options.trial || trial->armed.count < JUDGED_CYCLES)
         return false;
     if (trial->plain == RP_PLAIN_LEARNED)
-        return !clear || trial->samples >= CLEAR_CYCLES;
-    return !trial->passed && rp_trial_slower(replay);
+        return trial->armed.count >= CLEAR_CYCLES || median(&trial->armed) >= trial->plain_ns / 100 * CLEAR_PERCENT;
+    return trial->plain == RP_PLAIN_RESTED && !trial->passed && rp_trial_slower(replay);
 }
 
 /* The first whole cycle fills slots; it is not counted. */
-void rp_trial_cycle(struct rp_replay *replay, uint64_t now_ns, bool whole)
+void rp_trial_cycle(struct rp_replay *replay, bool whole)
 {
     struct rp_trial *trial = &replay->trial;
-    bool counts = whole && trial->began_ns != 0 && trial->whole++ > 0;
+    bool counts = whole && trial->began && trial->whole++ > 0;
 
-    if (counts) {
-        trial->sample[trial->samples++ % RP_TRIAL_CYCLES] = now_ns - trial->began_ns;
-        replay->figures.replay_cycle_ns = armed_median(trial);
-        trial->passed |= trial->samples == RP_TRIAL_CYCLES && !rp_trial_slower(replay);
-    }
-    trial->began_ns = now_ns;
+    trial->began = true;
+    ask_stamp(replay, counts ? RP_SPAN_ARMED : RP_SPAN_NONE);
 }
 
-/* What passed since the first arming was not plain. A rest that could not be timed leaves what was learned. */
+/* What passed since the first arming was not plain. A rest that could not be timed leaves the gain unknown. */
 void rp_trial_begin(struct rp_replay *replay)
 {
     struct rp_trial *trial = &replay->trial;

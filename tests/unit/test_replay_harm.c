@@ -205,6 +205,28 @@ static void one_retrial(void **state)
     sim_destroy(sim);
 }
 
+/* Host times say nothing where hosts run ahead of their devices; the device's own do, however late they come. */
+static void hosts_run_ahead(void **state)
+{
+    (void)state;
+    for (uint32_t late = 0; late < 4; late++) {
+        struct sim *sim = job(14, STEPS, 930, 20);
+        sim->ahead = true;
+        sim->stamps_late = late;
+        sim_run(sim);
+        assert_int_equal(rp_replay_state(sim->ranks[0].replay), RP_REPLAY_ARMED);
+        assert_int_equal(sim_figures(sim, 0).plain_cycle_ns, OPS * 1000);
+        sim_destroy(sim);
+
+        sim = job(14, STEPS, 1040, 20);
+        sim->ahead = true;
+        sim->stamps_late = late;
+        sim_run(sim);
+        assert_off(sim, 1);
+        sim_destroy(sim);
+    }
+}
+
 /* Asked not to judge, it goes on. */
 static void goes_on_untried(void **state)
 {
@@ -248,6 +270,7 @@ int main(void)
         cmocka_unit_test(small_gain_of_a_long_cycle),
         cmocka_unit_test(slower_on_another_rank),
         cmocka_unit_test(one_retrial),
+        cmocka_unit_test(hosts_run_ahead),
         cmocka_unit_test(goes_on_untried),
         cmocka_unit_test(clear_gain),
     };

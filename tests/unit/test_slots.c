@@ -1,5 +1,5 @@
 /* link: fake */
-/* link: shim: slots.c slots_memory.c slots_order.c slots_table.c slots_work.c gpu.c kernels_image.c */
+/* link: shim: slots.c slots_memory.c slots_order.c slots_table.c slots_stamps.c slots_work.c gpu.c kernels_image.c */
 /*
  * Slots on a device: what is stored is served to the last bit, what differs is said to differ, memory comes and goes.
  * Runs on the stand-in runtime, and on a real device with the vendor's libraries in LD_LIBRARY_PATH.
@@ -656,6 +656,50 @@ static void test_a_set_is_handed_on(void **state)
     rp_slots_destroy(again);
 }
 
+/* Device time between two places, in order, not before the device has come there, a new owner's from its own first. */
+static void test_stamps(void **state)
+{
+    (void)state;
+    struct gate gate;
+    struct rp_slots *slots = create(2, 0);
+    uint64_t position, ns;
+    for (unsigned round = 0; round < 100; round++) {
+        assert_true(rp_slots_stamp(slots, stream, 2 * round));
+        ok(cudaMemsetAsync(received, 0x5a, LARGEST, stream));
+        assert_true(rp_slots_stamp(slots, stream, 2 * round + 1));
+        ok(cudaStreamSynchronize(stream));
+        assert_true(rp_slots_stamped(slots, &position, &ns));
+        assert_int_equal(position, 2 * round);
+        assert_true(round > 0 || ns == 0);
+        assert_true(rp_slots_stamped(slots, &position, &ns));
+        assert_int_equal(position, 2 * round + 1);
+        assert_true(ns > 0);
+        assert_false(rp_slots_stamped(slots, &position, &ns));
+    }
+    gate_close(&gate, stream);
+    unsigned taken = 0;
+    while (rp_slots_stamp(slots, stream, 1000 + taken))
+        taken++;
+    assert_in_range(taken, 8, 64);
+    assert_false(rp_slots_stamped(slots, &position, &ns));
+    gate_open(&gate);
+    ok(cudaStreamSynchronize(stream));
+    for (unsigned i = 0; i + 1 < taken; i++) {
+        assert_true(rp_slots_stamped(slots, &position, &ns));
+        assert_int_equal(position, 1000 + i);
+    }
+    rp_slots_destroy(slots); /* one was not given out */
+    struct rp_slots *again = create(2, 0);
+    assert_ptr_equal(again, slots);
+    assert_false(rp_slots_stamped(again, &position, &ns));
+    assert_true(rp_slots_stamp(again, stream, 5));
+    ok(cudaStreamSynchronize(stream));
+    assert_true(rp_slots_stamped(again, &position, &ns));
+    assert_int_equal(position, 5);
+    assert_int_equal(ns, 0);
+    rp_slots_destroy(again);
+}
+
 struct server {
     struct rp_slots *slots;
     cudaStream_t stream;
@@ -805,6 +849,7 @@ int main(void)
         cmocka_unit_test(test_an_allocation_after_reclaim),
         cmocka_unit_test(test_budget),
         cmocka_unit_test(test_a_set_is_handed_on),
+        cmocka_unit_test(test_stamps),
         cmocka_unit_test(test_reclaim_beside_serving),
         cmocka_unit_test(test_half_a_store_is_nobodys),
         cmocka_unit_test(test_beside_a_capture),
