@@ -183,10 +183,15 @@ static void print_bytes_compared(FILE *out, const struct rp_diff *diff)
                 diff->fingerprints_unlike);
 }
 
+/* Every fingerprint of one run has met one of the other. */
+static bool all_compared(const struct rp_diff *diff)
+{
+    return diff->fingerprints == diff->fingerprints_left && diff->fingerprints == diff->fingerprints_right;
+}
+
 static void print_same(FILE *out, const struct rp_diff *diff)
 {
-    bool all_bytes = diff->fingerprints > 0 && diff->fingerprints == diff->fingerprints_left &&
-                     diff->fingerprints == diff->fingerprints_right && diff->fingerprints_sampled == 0;
+    bool all_bytes = diff->fingerprints > 0 && all_compared(diff) && diff->fingerprints_sampled == 0;
     fprintf(out, "same: %zu rank%s, %" PRIu64 " ops, ", diff->ranks, diff->ranks == 1 ? "" : "s", diff->ops_left);
     if (all_bytes)
         fprintf(out, "also by bytes");
@@ -292,7 +297,10 @@ enum rp_status rp_diff_report(FILE *out, const struct rp_diff *diff, const struc
     if (status == RP_OK && diff->structure.found)
         status = print_point(out, "first difference", &diff->structure);
     if (status == RP_OK && diff->bytes.found && !same_place(&diff->structure, &diff->bytes))
-        status = print_point(out, "first difference of bytes", &diff->bytes);
+        status = print_point(out,
+                             all_compared(diff) ? "first difference of bytes"
+                                                : "first difference of bytes among the ops that can be compared",
+                             &diff->bytes);
     if (status == RP_OK && diff->launches.found && !same_place(&diff->structure, &diff->launches))
         status = print_point(out, "first difference of kernel launches", &diff->launches);
     print_counts(out, diff);

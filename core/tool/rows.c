@@ -47,7 +47,8 @@ static void fill_row(struct row *row, const struct rp_trace *trace, const struct
     snprintf(row->launches, sizeof(row->launches), "%" PRIu32 "%s", op->launches, op->lossy ? "+" : "");
     snprintf(row->fingerprint, sizeof(row->fingerprint), "-");
     if (op->has_fingerprint)
-        snprintf(row->fingerprint, sizeof(row->fingerprint), "%08" PRIx32, (uint32_t)(op->fingerprint[0] >> 32));
+        snprintf(row->fingerprint, sizeof(row->fingerprint), "%s%08" PRIx32,
+                 (op->op.flags & RP_OP_SAMPLED) != 0 ? "~" : "", (uint32_t)(op->fingerprint[0] >> 32));
 }
 
 static void widen(int *width, const char *title, const char *text)
