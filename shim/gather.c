@@ -138,7 +138,7 @@ void rp_gather_before(struct rp_gather *gather, struct rp_call *call)
     gather->expected = call->op.position + 1;
     if (gather->ahead++ == 0)
         take_turn(gather);
-    rp_replay_next(gather->replay, &call->op, rp_monotonic_ns(), &call->step);
+    rp_replay_next(gather->replay, &call->op, &call->step);
     if (call->step.stamp)
         rp_slots_stamp(gather->slots, call->arguments.stream, call->op.position);
     call->verdict = RP_VERDICT_YES;

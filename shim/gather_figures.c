@@ -38,9 +38,13 @@ static void print(const struct rp_replay_figures *figures, char *text, size_t si
     int length = snprintf(text, size, "%" PRIu64 " hits, %" PRIu64 " repaired, %" PRIu64 " withdrawn, %s not sent",
                           figures->hits, figures->misses, figures->withdrawn,
                           rp_bytes_print(figures->bytes_kept, kept, sizeof kept));
-    if (figures->plain_cycle_ns != 0 && figures->replay_cycle_ns != 0 && length > 0 && (size_t)length < size)
+    if (figures->replay_cycle_ns == 0 || length < 0 || (size_t)length >= size)
+        return;
+    if (figures->plain_cycle_ns != 0)
         snprintf(text + length, size - (size_t)length, ", a cycle %.1f ms before, %.1f ms after",
                  (double)figures->plain_cycle_ns / 1e6, (double)figures->replay_cycle_ns / 1e6);
+    else
+        snprintf(text + length, size - (size_t)length, ", a cycle %.1f ms", (double)figures->replay_cycle_ns / 1e6);
 }
 
 void rp_figures_record(uint32_t number, const struct rp_replay_figures *figures)
@@ -52,7 +56,7 @@ void rp_figures_record(uint32_t number, const struct rp_replay_figures *figures)
 
 void rp_figures_add(struct rp_replay_figures *total, const struct rp_replay_figures *figures)
 {
-    if (figures->bytes_kept >= total->bytes_kept && figures->plain_cycle_ns != 0) {
+    if (figures->bytes_kept >= total->bytes_kept && figures->replay_cycle_ns != 0) {
         total->plain_cycle_ns = figures->plain_cycle_ns;
         total->replay_cycle_ns = figures->replay_cycle_ns;
     }

@@ -23,7 +23,7 @@
 /* Slot objects of a set. */
 #define RP_SLOTS_CELLS 32768u
 /* Stamps that may be under way or not given out at once, and one before them. */
-#define RP_SLOTS_STAMPS 32u
+#define RP_SLOTS_STAMPS 1024u
 /* Streams that read a slot between two writes without waiting for one another. */
 #define RP_SLOT_READERS 4u
 

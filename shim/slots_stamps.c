@@ -49,8 +49,8 @@ static uint64_t ns_before(const struct rp_slots *slots, uint64_t number)
 static bool stamped(struct rp_slots *slots, uint64_t *position_out, uint64_t *ns_out)
 {
     uint64_t number = slots->stamps_given;
-    if (rp_gpu_driver.p_cuEventQuery(slots->stamps[number % RP_SLOTS_STAMPS]) != CUDA_SUCCESS)
-        return false;
+    if (rp_gpu_driver.p_cuEventQuery(slots->stamps[number % RP_SLOTS_STAMPS]) == CUDA_ERROR_NOT_READY)
+        return false; /* any other error is one of the time, too */
     *position_out = slots->stamp_positions[number % RP_SLOTS_STAMPS];
     *ns_out = ns_before(slots, number);
     slots->stamps_given++;

@@ -11,9 +11,9 @@
  *          | word 0 | word 1 | ...                                     |  decision words, 8 bytes each:
  *          | ...                             word RP_AGREE_WORDS - 1   |  position modulo RP_AGREE_WORDS
  *    12352 +-----------------------------------------------------------+
- *          | seat 0:  here terms token rank passed published budget .. |  two cache lines each, in the order of
- * arrival; | ...                                                       |  written by the rank that sits there | seat
- * `seats` - 1                                          |
+ *          | seat 0:  here terms token rank passed published ...        |  two cache lines each, in the
+ *          | ...                                                       |  order of arrival; written by
+ *          | seat `seats` - 1                                          |  the rank that sits there
  *          +-----------------------------------------------------------+
  *
  * A decision word, and an arming's word (epoch 0, digest 0):

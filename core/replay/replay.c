@@ -137,7 +137,14 @@ static void come_to(struct rp_replay *replay)
         rp_arming_reached(replay);
 }
 
-void rp_replay_next(struct rp_replay *replay, const struct rp_op *op, uint64_t now_ns, struct rp_replay_step *step_out)
+/* No plan holds: calls pass untouched, and are not learned from. */
+static bool rests(const struct rp_replay *replay)
+{
+    return replay->state == RP_REPLAY_RESTING ||
+           (replay->state == RP_REPLAY_ARMING && replay->calm == RP_REPLAY_RESTING);
+}
+
+void rp_replay_next(struct rp_replay *replay, const struct rp_op *op, struct rp_replay_step *step_out)
 {
     struct rp_replay_step step = plain_step(op);
 
@@ -151,16 +158,16 @@ void rp_replay_next(struct rp_replay *replay, const struct rp_op *op, uint64_t n
     replay->ahead = rp_lane_fold(before, signature);
     if (replay->state == RP_REPLAY_ARMED)
         rp_serve_step(replay, op, signature, &step);
-    else if (replay->state == RP_REPLAY_RESTING)
+    else if (rests(replay) && (op->flags & RP_OP_CAPTURED) == 0)
         rp_trial_rest_see(replay, signature);
-    step.stamp = rp_trial_stamp_wanted(replay);
     step.fingerprint = replay->feeding && op->kind == RP_OP_ALL_GATHER && (op->flags & RP_OP_CAPTURED) == 0;
+    step.stamp = rp_trial_stamp_wanted(replay) || step.fingerprint;
     *step_out = step;
     if (step.serve == RP_SERVE_REFUSE)
         replay->ahead = before;
     if (step.serve == RP_SERVE_REFUSE || replay->state == RP_REPLAY_PASSIVE)
         return;
-    *rp_past_at(replay, op->position) = (struct rp_past){.signature = signature, .ns = now_ns};
+    *rp_past_at(replay, op->position) = (struct rp_past){.signature = signature};
     replay->next = op->position + 1;
 }
 
@@ -272,7 +279,7 @@ uint64_t rp_replay_bound_ns(const struct rp_replay *replay)
     uint64_t cycle = replay->proposal.cycle_ns, timeout = replay->options.timeout_ns;
     uint64_t bound = cycle > BOUND_LEAST_NS ? cycle : BOUND_LEAST_NS;
 
-    return replay->armed.answered && bound < timeout ? bound : timeout;
+    return cycle != 0 && replay->armed.answered && bound < timeout ? bound : timeout;
 }
 
 bool rp_replay_idle(const struct rp_replay *replay)

@@ -120,10 +120,9 @@ enum rp_replay_state rp_replay_state(const struct rp_replay *replay);
 
 /*
  * The next counted op of the lane (rp_lane_counts(); op->position is set to the position that it will take), before the
- * real call. `now_ns`: monotonic host time, used for timing cycles only (what a rank measures reaches the others as
- * its vote). Exactly one rp_replay_done() follows each, in order; inside a group several nexts come before their dones.
+ * real call. Exactly one rp_replay_done() follows each, in order; inside a group several nexts come before their dones.
  */
-void rp_replay_next(struct rp_replay *replay, const struct rp_op *op, uint64_t now_ns, struct rp_replay_step *step_out);
+void rp_replay_next(struct rp_replay *replay, const struct rp_op *op, struct rp_replay_step *step_out);
 void rp_replay_done(struct rp_replay *replay, const struct rp_op *op, const struct rp_replay_step *step,
                     const struct rp_replay_result *result);
 
@@ -132,8 +131,8 @@ bool rp_replay_due(const struct rp_replay *replay, uint64_t *position_out);
 void rp_replay_fingerprint(struct rp_replay *replay, uint64_t position, const uint64_t value[2]);
 void rp_replay_fingerprint_lost(struct rp_replay *replay);
 
-/* A stamp that was wanted (step.stamp): nanoseconds of the device since the stamp that came before it. In the order of
- * positions; some may never come. */
+/* A stamp that was wanted (step.stamp): nanoseconds of the device since the stamp that came before it; 0: not known. In
+ * the order of positions; some may never come. */
 void rp_replay_stamp(struct rp_replay *replay, uint64_t position, uint64_t ns);
 
 /*

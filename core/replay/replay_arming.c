@@ -318,7 +318,7 @@ static void rest_withdrawn(struct rp_replay *replay, const char *why)
 void rp_arming_end(struct rp_replay *replay, enum rp_rest why)
 {
     static const char *const texts[] = {
-        [RP_REST_WITHDRAWN] = "a rank waited longer than the bound",
+        [RP_REST_WITHDRAWN] = "a rank waited longer than the bound (REPRISE_TIMEOUT at most)",
         [RP_REST_ENDED] = "another rank ended the arming",
         [RP_REST_FAILED] = "a call failed",
         [RP_REST_COMPARE] = "plain cycles are timed, to compare",

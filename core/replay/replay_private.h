@@ -20,7 +20,8 @@
 
 /* One op of the lane as it passed; the last of them are kept in a ring. */
 struct rp_past {
-    uint64_t signature, ns;
+    uint64_t signature;
+    uint64_t ns; /* on the device; 0: not known, or not yet */
     struct rp_event event;
 };
 
@@ -104,7 +105,7 @@ enum rp_span { RP_SPAN_NONE, RP_SPAN_ARMED, RP_SPAN_REST };
 
 struct rp_stamp {
     uint64_t position, from; /* of the span: its ends */
-    uint32_t arming;
+    uint32_t stretch;
     enum rp_span span;
 };
 
@@ -113,7 +114,9 @@ struct rp_stamp {
 struct rp_stamps {
     struct rp_stamp ring[RP_STAMPS];
     uint32_t asked, come;
+    uint32_t stretch;               /* number of the arming or rest that runs */
     uint64_t last_asked, last_come; /* positions */
+    uint64_t clock_ns;              /* at the one that came last; begins at the first */
     bool wanted;                    /* at the op at hand */
 };
 

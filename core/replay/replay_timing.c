@@ -2,14 +2,15 @@
  * Do no harm: the time of a cycle plain and armed. Each rank's own times: what comes of them reaches the other ranks as
  * its vote.
  *
- *     learned        an arming goes on while its cycles are far shorter than those that were learned from
- *        │           those are no measure of plain ones: learning reads all that gathers send, a program that is
- * warming │           up or compiling takes any time, and a host that runs ahead takes none ▼ compared       once, soon
- * if the gain is not clear, else later, the lane rests for some cycles │ ▼ rested         and those, which passed
- * untouched, are what armed cycles are measured by from then on
+ *     learned ──► compared ──► rested
  *
- * Armed cycles and those of a rest are timed on the device, between two places in the caller's stream (stamps): however
- * far the host is ahead. Learned ones are host times, since their cycle was not known when they passed.
+ * learned:  an arming goes on while its cycles are far shorter than those that were learned from. Those are no measure
+ *           of plain ones: learning reads all that gathers send, and a program that is warming up takes any time.
+ * compared: once, soon if the gain is not clear, else later, the lane rests for some cycles,
+ * rested:   and those, which passed untouched, are what armed cycles are measured by from then on.
+ *
+ * Times are of the device, between two places in the caller's stream (stamps), since a host may run any way ahead.
+ * While it learns, each gather is a place: where cycles begin is not known yet.
  *
  * Threads: by the thread whose turn it is on the lane.
  */
@@ -66,11 +67,11 @@ static void ask_stamp(struct rp_replay *replay, enum rp_span span)
 {
     struct rp_stamps *stamps = &replay->stamps;
 
-    if (stamps->asked - stamps->come < RP_STAMPS) {
-        stamps->ring[stamps->asked++ % RP_STAMPS] = (struct rp_stamp){
-            .position = replay->next, .from = stamps->last_asked, .arming = replay->arming, .span = span};
-        stamps->wanted = true;
-    }
+    if (stamps->asked - stamps->come == RP_STAMPS)
+        stamps->come++; /* the oldest will not come any more */
+    stamps->ring[stamps->asked++ % RP_STAMPS] = (struct rp_stamp){
+        .position = replay->next, .from = stamps->last_asked, .stretch = stamps->stretch, .span = span};
+    stamps->wanted = true;
     stamps->last_asked = replay->next;
 }
 
@@ -88,6 +89,8 @@ static void take_span(struct rp_replay *replay, enum rp_span span, uint64_t ns)
 
     if (span == RP_SPAN_REST) {
         add_time(&trial->rest, ns);
+        if (replay->state == RP_REPLAY_ARMED && trial->plain != RP_PLAIN_RESTED)
+            rp_trial_take_rest(replay);
         return;
     }
     add_time(&trial->armed, ns);
@@ -101,13 +104,18 @@ void rp_trial_stamp(struct rp_replay *replay, uint64_t position, uint64_t ns)
     struct rp_stamps *stamps = &replay->stamps;
     uint64_t last = stamps->last_come;
 
+    stamps->clock_ns += stamps->clock_ns == 0 ? 1 : ns;
+    if (replay->past != NULL && rp_past_has(replay, position))
+        rp_past_at(replay, position)->ns = stamps->clock_ns;
     stamps->last_come = position;
     while (stamps->come != stamps->asked && stamps->ring[stamps->come % RP_STAMPS].position < position)
         stamps->come++;
     if (stamps->come == stamps->asked || stamps->ring[stamps->come % RP_STAMPS].position != position)
         return;
     const struct rp_stamp *stamp = &stamps->ring[stamps->come++ % RP_STAMPS];
-    if (stamp->span != RP_SPAN_NONE && stamp->from == last && stamp->arming == replay->arming)
+    bool late =
+        stamp->stretch + 1 == stamps->stretch && stamp->span == RP_SPAN_REST; /* of the rest before this arming */
+    if (stamp->span != RP_SPAN_NONE && stamp->from == last && ns != 0 && (stamp->stretch == stamps->stretch || late))
         take_span(replay, stamp->span, ns);
 }
 
@@ -164,7 +172,7 @@ void rp_trial_plain(struct rp_replay *replay)
         if (rp_cursor_see(&replay->cursor, past->signature) == RP_CURSOR_FOREIGN)
             continue;
         enum lap_move move = lap_move(&lap, replay);
-        if (move == LAP_ENDS)
+        if (move == LAP_ENDS && began_ns != 0 && past->ns != 0)
             add_time(&times, past->ns - began_ns);
         if (move != LAP_RUNS)
             began_ns = past->ns;
@@ -175,6 +183,7 @@ void rp_trial_plain(struct rp_replay *replay)
 
 void rp_trial_rest(struct rp_replay *replay)
 {
+    replay->stamps.stretch++;
     replay->trial.rest = (struct rp_times){0};
     replay->trial.lap = (struct rp_lap){0};
     replay->trial.rested = false;
@@ -245,5 +254,6 @@ void rp_trial_begin(struct rp_replay *replay)
         trial->plain = RP_PLAIN_UNKNOWN;
     else if (trial->plain == RP_PLAIN_LEARNING)
         trial->plain = RP_PLAIN_LEARNED;
-    *trial = (struct rp_trial){.plain_ns = trial->plain_ns, .plain = trial->plain};
+    *trial = (struct rp_trial){.plain_ns = trial->plain_ns, .plain = trial->plain, .rest = trial->rest};
+    replay->stamps.stretch++;
 }

@@ -32,7 +32,7 @@
 #define SIM_UNITS 40
 #define SIM_GROUP 4
 #define SIM_SLOTS 64
-#define SIM_STAMPS 64
+#define SIM_STAMPS 256
 
 struct sim_slot {
     uint64_t parts[SIM_RANKS], serial;
@@ -67,9 +67,8 @@ struct sim_rank {
     bool present; /* memory of slots */
     struct sim_due *due;
     size_t due_count;
-    uint64_t now_ns;     /* of the device; the host's too, unless it runs ahead */
-    uint64_t calls_made; /* what a host that runs ahead has for a clock */
-    uint64_t stamp_ns;   /* of the stamp given out last */
+    uint64_t now_ns;   /* of the device; the host's too, unless it runs ahead */
+    uint64_t stamp_ns; /* of the stamp given out last */
     struct {
         uint64_t position, ns;
     } stamps[SIM_STAMPS];
@@ -92,8 +91,8 @@ struct sim {
     uint64_t budget, budget_after_loss;  /* 0: the same */
     uint64_t plain_ns, hit_ns, learn_ns; /* of a call; the last more for one that is learned from */
     uint64_t hit_more_ns[SIM_RANKS];
-    bool ahead;           /* hosts run ahead of their devices */
     uint32_t stamps_late; /* so many come together */
+    uint32_t late_on[SIM_RANKS];
     bool strict, untried, equal_layers;
     bool dies;
     size_t dies_at; /* rank 1 stops there */
@@ -195,7 +194,7 @@ static inline void sim_destroy(struct sim *sim)
 /* They come late, and some together. */
 static inline void sim_give_stamps(struct sim_rank *rank)
 {
-    if (rank->stamp_count <= rank->sim->stamps_late)
+    if (rank->stamp_count <= rank->sim->stamps_late + rank->sim->late_on[rank->number])
         return;
     for (size_t i = 0; i < rank->stamp_count; i++) {
         rp_replay_stamp(rank->replay, rank->stamps[i].position, rank->stamps[i].ns - rank->stamp_ns);
@@ -265,8 +264,7 @@ static inline void sim_call_begin(struct sim_rank *rank, struct sim_action *acti
                .position = atomic_load(&rank->lane.next) + rank->call_count},
         .result = {.verdict = RP_VERDICT_YES},
     };
-    uint64_t host_ns = rank->sim->ahead ? ++rank->calls_made : rank->now_ns;
-    rp_replay_next(rank->replay, &call->op, host_ns, &call->step);
+    rp_replay_next(rank->replay, &call->op, &call->step);
     if (call->step.stamp && rank->stamp_count < SIM_STAMPS) {
         rank->stamps[rank->stamp_count].position = call->op.position;
         rank->stamps[rank->stamp_count++].ns = rank->now_ns;

@@ -200,7 +200,7 @@ static void not_faster(void **state)
 static void figures_of_time(void **state)
 {
     (void)state;
-    struct sim *sim = job(2, 6, STEPS);
+    struct sim *sim = job(2, 6, 3 * STEPS); /* and compared */
     run(sim, "faster");
     struct rp_replay_figures figures = sim_figures(sim, 1);
     uint64_t ops = 4 * (2 * (LAYERS + 1) + LAYERS + 1), hits = 7 * (LAYERS + 1);

@@ -194,6 +194,20 @@ static void slower_on_another_rank(void **state)
     sim_destroy(sim);
 }
 
+/* Also where its times of the rest come when it is armed again already, or rank 0 alone has any. */
+static void slower_on_a_late_rank(void **state)
+{
+    (void)state;
+    for (uint32_t late = 0; late < 6; late++) {
+        struct sim *sim = job(15, 8 * STEPS, 930, 20);
+        sim->hit_more_ns[1] = 120;
+        sim->late_on[1] = late;
+        sim_run(sim);
+        assert_int_not_equal(rp_replay_state(sim->ranks[0].replay), RP_REPLAY_ARMED);
+        sim_destroy(sim);
+    }
+}
+
 /* One retrial, 64 cycles behind, and then never again. */
 static void one_retrial(void **state)
 {
@@ -205,13 +219,12 @@ static void one_retrial(void **state)
     sim_destroy(sim);
 }
 
-/* Host times say nothing where hosts run ahead of their devices; the device's own do, however late they come. */
-static void hosts_run_ahead(void **state)
+/* Hosts run ahead: the device's times come late, and several together. */
+static void times_come_late(void **state)
 {
     (void)state;
     for (uint32_t late = 0; late < 4; late++) {
         struct sim *sim = job(14, STEPS, 930, 20);
-        sim->ahead = true;
         sim->stamps_late = late;
         sim_run(sim);
         assert_int_equal(rp_replay_state(sim->ranks[0].replay), RP_REPLAY_ARMED);
@@ -219,7 +232,6 @@ static void hosts_run_ahead(void **state)
         sim_destroy(sim);
 
         sim = job(14, STEPS, 1040, 20);
-        sim->ahead = true;
         sim->stamps_late = late;
         sim_run(sim);
         assert_off(sim, 1);
@@ -269,8 +281,9 @@ int main(void)
         cmocka_unit_test(small_gain_beside_evaluation),
         cmocka_unit_test(small_gain_of_a_long_cycle),
         cmocka_unit_test(slower_on_another_rank),
+        cmocka_unit_test(slower_on_a_late_rank),
         cmocka_unit_test(one_retrial),
-        cmocka_unit_test(hosts_run_ahead),
+        cmocka_unit_test(times_come_late),
         cmocka_unit_test(goes_on_untried),
         cmocka_unit_test(clear_gain),
     };
