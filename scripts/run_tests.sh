@@ -6,6 +6,8 @@
 set -u
 cd "$(dirname "$0")/.." || exit
 
+# What was exported for a run by hand is not meant for the tests.
+unset "${!FAKE_@}" "${!REPRISE_@}"
 limit=${TEST_TIMEOUT:-300}
 export BUILD=${BUILD:-build} CMOCKA_MESSAGE_OUTPUT=TAP
 # Programs that are not ours run with the library too: there the sanitizer is not first, and their leaks are theirs.
