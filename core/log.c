@@ -302,34 +302,37 @@ static bool speaks(enum rp_log_level level, const char *text)
            rp_log_enabled(level);
 }
 
-void rp_log_job(enum rp_log_level level, const char *object, const char *format, ...)
+/* `last`: past the limit. */
+static void job_line(enum rp_log_level level, bool last, const char *object, const char *format, va_list arguments)
 {
     if (level == RP_LOG_NONE)
         return;
     struct caller caller = caller_keep();
     char text[LINE_MAX_BYTES];
+    format_text(text, sizeof text, object, format, arguments);
+    if (speaks(level, text)) {
+        if (last)
+            print_to(descriptor_now(), level, text, atomic_exchange_explicit(&dropped, 0, memory_order_relaxed));
+        else
+            print_limited(level, text);
+    }
+    caller_restore(caller);
+}
+
+void rp_log_job(enum rp_log_level level, const char *object, const char *format, ...)
+{
     va_list arguments;
     va_start(arguments, format);
-    format_text(text, sizeof text, object, format, arguments);
+    job_line(level, false, object, format, arguments);
     va_end(arguments);
-    if (speaks(level, text))
-        print_limited(level, text);
-    caller_restore(caller);
 }
 
 void rp_log_end(enum rp_log_level level, const char *object, const char *format, ...)
 {
-    if (level == RP_LOG_NONE)
-        return;
-    struct caller caller = caller_keep();
-    char text[LINE_MAX_BYTES];
     va_list arguments;
     va_start(arguments, format);
-    format_text(text, sizeof text, object, format, arguments);
+    job_line(level, true, object, format, arguments);
     va_end(arguments);
-    if (speaks(level, text))
-        print_to(descriptor_now(), level, text, atomic_exchange_explicit(&dropped, 0, memory_order_relaxed));
-    caller_restore(caller);
 }
 
 void rp_log_set_rank(int rank)
