@@ -20,7 +20,7 @@ tracked() {
 mapfile -t sources < <(tracked '*.c')
 mapfile -t c_files < <(tracked '*.[ch]' '*.cu')
 mapfile -t scripts < <(tracked '*.sh' .ci/run)
-mapfile -t bats < <(tracked '*.bats')
+mapfile -t bats < <(tracked '*.bats' '*.bash')
 
 formatting() {
     clang-format --dry-run -Werror "${c_files[@]}"

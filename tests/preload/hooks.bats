@@ -2,13 +2,11 @@
 # The hooks on the stand-in: every interposed function returns what the real one returns, in every mode, and the trace
 # has exactly the ops that were issued; processes and communicators with unusual lives; two vendors in one process.
 
+load place
+
 setup() {
-    BUILD=$(cd "$BATS_TEST_DIRNAME/../.." && cd "${BUILD:-build}" && pwd)
-    export LD_LIBRARY_PATH=$BUILD/fake REPRISE_TRACE=$BATS_TEST_TMPDIR/trace REPRISE_LOG=warn
-    unset RANK WORLD_SIZE LOCAL_RANK LD_PRELOAD REPRISE_MODE
-    cd "$BATS_TEST_TMPDIR" || return 1
-    # A link, since the loader splits LD_PRELOAD at spaces and this clone may be anywhere.
-    ln -s "$BUILD/libreprise.so" libreprise.so
+    place
+    export REPRISE_TRACE=$PWD/trace REPRISE_LOG=warn
 }
 
 # with MODE COMMAND...: behind the library.

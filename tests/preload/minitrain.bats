@@ -2,11 +2,10 @@
 # minitrain on the stand-in runtime: its numbers are reproducible, every wrong byte would show in them, every option
 # runs, and it leaves nothing behind when a rank dies.
 
+load place
+
 setup() {
-    BUILD=$(cd "$BATS_TEST_DIRNAME/../.." && cd "${BUILD:-build}" && pwd)
-    export LD_LIBRARY_PATH=$BUILD/fake
-    unset RANK WORLD_SIZE LOCAL_RANK LD_PRELOAD
-    cd "$BATS_TEST_TMPDIR" || return 1
+    place
 }
 
 # minitrain with checksums: $1 gets the lines, $1.json the result without its time.

@@ -10,12 +10,10 @@
 # goes off where it is not faster: on a busy machine at any time after four cycles, so tests count what is served in whole
 # cycles, not how many they are.
 
+load place
+
 setup() {
-    BUILD=$(cd "$BATS_TEST_DIRNAME/../.." && cd "${BUILD:-build}" && pwd)
-    export LD_LIBRARY_PATH=$BUILD/fake
-    unset RANK WORLD_SIZE LOCAL_RANK LD_PRELOAD NVTX_INJECTION64_PATH CUDA_LAUNCH_BLOCKING NCCL_COMM_ID "${!REPRISE_@}" \
-        "${!SLURM_@}" "${!TORCHELASTIC_@}" "${!OMPI_@}" "${!PMI@}" "${!FAKE_@}"
-    cd "$BATS_TEST_TMPDIR" || return 1
+    place
     train=("$BUILD/minitrain" --timeout 60 --checksums --microbatches 4)
     stages=(--ranks 4 --stages 2)
     STEPS=12

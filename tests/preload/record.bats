@@ -2,14 +2,10 @@
 # Recording, end to end: minitrain on the stand-in behind the library. Whatever stands in the way of the trace, the
 # program prints and returns what it does alone, and one line of the whole job names the cause.
 
+load place
+
 setup() {
-    BUILD=$(cd "$BATS_TEST_DIRNAME/../.." && cd "${BUILD:-build}" && pwd)
-    export LD_LIBRARY_PATH=$BUILD/fake
-    unset RANK WORLD_SIZE LOCAL_RANK LD_PRELOAD NVTX_INJECTION64_PATH "${!REPRISE_@}" "${!SLURM_@}" "${!TORCHELASTIC_@}" \
-        "${!OMPI_@}" "${!PMI@}"
-    cd "$BATS_TEST_TMPDIR" || return 1
-    # A link, since the loader splits LD_PRELOAD at spaces and this clone may be anywhere.
-    ln -s "$BUILD/libreprise.so" libreprise.so
+    place
     library=$PWD/libreprise.so
     train=("$BUILD/minitrain" --timeout 100 --steps 2 --dim 16)
 }

@@ -5,14 +5,10 @@
 # Replay gives up where it is not faster than the plain run, by real time: here every collective takes a millisecond of
 # it, so that one that is not made shows.
 
+load place
+
 setup() {
-    BUILD=$(cd "$BATS_TEST_DIRNAME/../.." && cd "${BUILD:-build}" && pwd)
-    export LD_LIBRARY_PATH=$BUILD/fake
-    unset RANK WORLD_SIZE LOCAL_RANK LD_PRELOAD NVTX_INJECTION64_PATH CUDA_LAUNCH_BLOCKING NCCL_COMM_ID "${!REPRISE_@}" \
-        "${!SLURM_@}" "${!TORCHELASTIC_@}" "${!OMPI_@}" "${!PMI@}" "${!FAKE_@}"
-    cd "$BATS_TEST_TMPDIR" || return 1
-    # A link, since the loader splits LD_PRELOAD at spaces and this clone may be anywhere.
-    ln -s "$BUILD/libreprise.so" libreprise.so
+    place
     train=("$BUILD/minitrain" --timeout 60 --steps 12 --checksums)
 }
 

@@ -4,14 +4,10 @@
 #
 # Collectives take a millisecond of real time: replay gives up where it is not faster than the plain run.
 
+load place
+
 setup() {
-    BUILD=$(cd "$BATS_TEST_DIRNAME/../.." && cd "${BUILD:-build}" && pwd)
-    export LD_LIBRARY_PATH=$BUILD/fake
-    unset RANK WORLD_SIZE LOCAL_RANK LD_PRELOAD NVTX_INJECTION64_PATH CUDA_LAUNCH_BLOCKING NCCL_COMM_ID "${!REPRISE_@}" \
-        "${!SLURM_@}" "${!TORCHELASTIC_@}" "${!OMPI_@}" "${!PMI@}" "${!FAKE_@}"
-    cd "$BATS_TEST_TMPDIR" || return 1
-    # A link, since the loader splits LD_PRELOAD at spaces and this clone may be anywhere.
-    ln -s "$BUILD/libreprise.so" libreprise.so
+    place
 }
 
 # behind PROGRAM CASE: all is well for the program behind the library.
