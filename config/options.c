@@ -37,32 +37,20 @@ static const char *const fingerprint_names[] = {RP_FINGERPRINTINGS(X)};
 static const char *const verify_names[] = {RP_VERIFIES(X)};
 #undef X
 
-static bool read_mode(const char *value, enum rp_mode *mode)
-{
-    size_t index;
-    bool known = read_name(value, mode_names, COUNT(mode_names), &index);
-    if (known)
-        *mode = (enum rp_mode)index;
-    return known;
-}
-
-static bool read_fingerprint(const char *value, enum rp_fingerprinting *fingerprint)
-{
-    size_t index;
-    bool known = read_name(value, fingerprint_names, COUNT(fingerprint_names), &index);
-    if (known)
-        *fingerprint = (enum rp_fingerprinting)index;
-    return known;
-}
-
-static bool read_verify(const char *value, enum rp_verify *verify)
-{
-    size_t index;
-    bool known = read_name(value, verify_names, COUNT(verify_names), &index);
-    if (known)
-        *verify = (enum rp_verify)index;
-    return known;
-}
+/* read_TYPE(): the enumerator whose name `value` is. */
+#define NAME_READER(type, names)                                     \
+    static bool read_##type(const char *value, enum rp_##type *read) \
+    {                                                                \
+        size_t index;                                                \
+        bool known = read_name(value, names, COUNT(names), &index);  \
+        if (known)                                                   \
+            *read = (enum rp_##type)index;                           \
+        return known;                                                \
+    }
+NAME_READER(mode, mode_names)
+NAME_READER(fingerprinting, fingerprint_names)
+NAME_READER(verify, verify_names)
+#undef NAME_READER
 
 enum rp_mode rp_options_mode(const char *value)
 {
@@ -203,7 +191,7 @@ static bool read_log(const char *value, enum rp_log_level *level, const char **p
 
 /* How a row's field is filled from `value`, and what it is before. A path's default is text for people, not a value. */
 #define READ_MODE(field) read_mode(value, &options->field)
-#define READ_FINGERPRINT(field) read_fingerprint(value, &options->field)
+#define READ_FINGERPRINT(field) read_fingerprinting(value, &options->field)
 #define READ_VERIFY(field) read_verify(value, &options->field)
 #define READ_SIZE(field) read_size(value, &options->field)
 #define READ_DURATION(field) read_duration(value, &options->field##_ns)
@@ -211,7 +199,7 @@ static bool read_log(const char *value, enum rp_log_level *level, const char **p
 #define READ_PATH(field) read_path(value, &options->field)
 #define READ_LOG(field) read_log(value, &options->field##_level, &options->field##_pattern)
 #define RESET_MODE(field, text) read_mode(text, &options->field)
-#define RESET_FINGERPRINT(field, text) read_fingerprint(text, &options->field)
+#define RESET_FINGERPRINT(field, text) read_fingerprinting(text, &options->field)
 #define RESET_VERIFY(field, text) read_verify(text, &options->field)
 #define RESET_SIZE(field, text) read_size(text, &options->field)
 #define RESET_DURATION(field, text) read_duration(text, &options->field##_ns)
