@@ -11,7 +11,7 @@
  *          | word 0 | word 1 | ...                                     |  decision words, 8 bytes each:
  *          | ...                             word RP_AGREE_WORDS - 1   |  position modulo RP_AGREE_WORDS
  *    12352 +-----------------------------------------------------------+
- *          | seat 0:  here terms token rank passed published ...        |  two cache lines each, in the
+ *          | seat 0:  here terms token rank passed published ...       |  two cache lines each, in the
  *          | ...                                                       |  order of arrival; written by
  *          | seat `seats` - 1                                          |  the rank that sits there
  *          +-----------------------------------------------------------+

@@ -113,8 +113,8 @@ void rp_trial_stamp(struct rp_replay *replay, uint64_t position, uint64_t ns)
     if (stamps->come == stamps->asked || stamps->ring[stamps->come % RP_STAMPS].position != position)
         return;
     const struct rp_stamp *stamp = &stamps->ring[stamps->come++ % RP_STAMPS];
-    bool late =
-        stamp->stretch + 1 == stamps->stretch && stamp->span == RP_SPAN_REST; /* of the rest before this arming */
+    /* a time of the rest may come when the next arming has begun */
+    bool late = stamp->span == RP_SPAN_REST && stamp->stretch + 1 == stamps->stretch;
     if (stamp->span != RP_SPAN_NONE && stamp->from == last && ns != 0 && (stamp->stretch == stamps->stretch || late))
         take_span(replay, stamp->span, ns);
 }

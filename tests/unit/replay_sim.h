@@ -67,7 +67,7 @@ struct sim_rank {
     bool present; /* memory of slots */
     struct sim_due *due;
     size_t due_count;
-    uint64_t now_ns;   /* of the device; the host's too, unless it runs ahead */
+    uint64_t now_ns;   /* of the device */
     uint64_t stamp_ns; /* of the stamp given out last */
     struct {
         uint64_t position, ns;
