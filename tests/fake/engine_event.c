@@ -80,7 +80,10 @@ cudaError_t fake_stream_wait_event(cudaStream_t handle, cudaEvent_t event)
         return cudaErrorInvalidResourceHandle;
     struct CUstream_st *stream;
     pthread_mutex_lock(&fake_lock);
-    cudaError_t error = fake_stream_resolve(handle, &stream);
+    cudaError_t error;
+    do
+        error = fake_stream_resolve(handle, &stream);
+    while (error == cudaSuccess && !stream->capture && !fake_stream_room(stream));
     if (error == cudaSuccess && (event->capture || stream->capture))
         error = fake_capture_wait(stream, event);
     else if (error == cudaSuccess && event->mark)

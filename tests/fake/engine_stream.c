@@ -13,6 +13,7 @@
 
 pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
 struct CUstream_st *fake_streams;
+static pthread_cond_t room = PTHREAD_COND_INITIALIZER; /* some stream has some again */
 static unsigned long long next_id = 1;
 
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
@@ -120,6 +121,8 @@ static struct fake_op *op_take(struct CUstream_st *stream)
         stream->head = op->next;
         if (!stream->head)
             stream->tail = NULL;
+        if (stream->queued-- == FAKE_QUEUE)
+            pthread_cond_broadcast(&room);
     } else {
         stream_free(stream);
     }
@@ -196,6 +199,14 @@ static void stream_start(struct CUstream_st *stream)
     stream->started = true;
 }
 
+bool fake_stream_room(struct CUstream_st *stream)
+{
+    bool fits = stream->queued < FAKE_QUEUE;
+    if (!fits)
+        pthread_cond_wait(&room, &fake_lock);
+    return fits;
+}
+
 void fake_stream_push(struct CUstream_st *stream, struct fake_op *op)
 {
     if (stream->tail)
@@ -203,6 +214,7 @@ void fake_stream_push(struct CUstream_st *stream, struct fake_op *op)
     else
         stream->head = op;
     stream->tail = op;
+    stream->queued++;
     fake_mark_drop(stream->last);
     stream->last = fake_mark_keep(op->mark);
     if (stream->started)

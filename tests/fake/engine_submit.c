@@ -125,12 +125,24 @@ static cudaError_t route(struct CUstream_st **streams, int count, const struct f
     return capturing == count ? fake_capture_add(streams, count, issue->work) : cudaErrorStreamCaptureIsolation;
 }
 
+/* Whether all of them have room for more; else waits until it might be so. A capture queues nothing. */
+static bool room(struct CUstream_st **streams, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (!streams[i]->capture && !fake_stream_room(streams[i]))
+            return false;
+    return true;
+}
+
 static cudaError_t submit(const cudaStream_t *handles, int count, const struct fake_issue *issue)
 {
     struct CUstream_st **streams = fake_need(calloc((size_t)count, sizeof(struct CUstream_st *)));
     int distinct = 0;
     pthread_mutex_lock(&fake_lock);
-    cudaError_t error = resolve(handles, count, streams, &distinct);
+    cudaError_t error;
+    do
+        error = resolve(handles, count, streams, &distinct);
+    while (error == cudaSuccess && !room(streams, distinct));
     if (error == cudaSuccess)
         error = route(streams, distinct, issue);
     pthread_mutex_unlock(&fake_lock);
