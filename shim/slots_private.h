@@ -22,8 +22,9 @@
 #define RP_SLOTS_TICKETS 1024u
 /* Slot objects of a set. */
 #define RP_SLOTS_CELLS 32768u
-/* Stamps that may be under way or not given out at once, and one before them. */
-#define RP_SLOTS_STAMPS 1024u
+/* Stamps that may be under way or not given out at once, and one before them. Few beside the thousand entries of a
+ * device's queue: whoever enqueues more of them stands still until the device goes on. */
+#define RP_SLOTS_STAMPS 256u
 /* Streams that read a slot between two writes without waiting for one another. */
 #define RP_SLOT_READERS 4u
 

@@ -680,7 +680,7 @@ static void test_stamps(void **state)
     unsigned taken = 0;
     while (rp_slots_stamp(slots, stream, 1000 + taken))
         taken++;
-    assert_in_range(taken, 500, 2000);
+    assert_in_range(taken, 100, 500); /* a device's queue has room for more, or this test would not get here */
     assert_false(rp_slots_stamped(slots, &position, &ns));
     gate_open(&gate);
     ok(cudaStreamSynchronize(stream));
