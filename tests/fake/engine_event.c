@@ -83,7 +83,7 @@ cudaError_t fake_stream_wait_event(cudaStream_t handle, cudaEvent_t event)
     cudaError_t error;
     do
         error = fake_stream_resolve(handle, &stream);
-    while (error == cudaSuccess && !stream->capture && !fake_stream_room(stream));
+    while (error == cudaSuccess && !fake_stream_room(stream));
     if (error == cudaSuccess && (event->capture || stream->capture))
         error = fake_capture_wait(stream, event);
     else if (error == cudaSuccess && event->mark)

@@ -114,8 +114,8 @@ void fake_waits_add(struct fake_waits *waits, struct fake_mark *mark);
 void fake_waits_clear(struct fake_waits *waits);
 cudaError_t fake_stream_resolve(cudaStream_t handle, struct CUstream_st **stream_out);
 void fake_stream_push(struct CUstream_st *stream, struct fake_op *op);
-/* Whether one more piece of work fits. Else waits until some stream has room: the lock was let go, and this one may be
- * gone. */
+/* Whether one more piece of work fits; a capture queues nothing. Else waits until some stream has room: the lock was
+ * let go, and this one may be gone. */
 bool fake_stream_room(struct CUstream_st *stream);
 /* New work on the stream waits for `mark`. */
 void fake_stream_follow(struct CUstream_st *stream, struct fake_mark *mark);

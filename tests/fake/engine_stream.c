@@ -201,7 +201,7 @@ static void stream_start(struct CUstream_st *stream)
 
 bool fake_stream_room(struct CUstream_st *stream)
 {
-    bool fits = stream->queued < FAKE_QUEUE;
+    bool fits = stream->capture || stream->queued < FAKE_QUEUE;
     if (!fits)
         pthread_cond_wait(&room, &fake_lock);
     return fits;

@@ -125,11 +125,11 @@ static cudaError_t route(struct CUstream_st **streams, int count, const struct f
     return capturing == count ? fake_capture_add(streams, count, issue->work) : cudaErrorStreamCaptureIsolation;
 }
 
-/* Whether all of them have room for more; else waits until it might be so. A capture queues nothing. */
+/* Whether all of them have room for more; else waits until it might be so. */
 static bool room(struct CUstream_st **streams, int count)
 {
     for (int i = 0; i < count; i++)
-        if (!streams[i]->capture && !fake_stream_room(streams[i]))
+        if (!fake_stream_room(streams[i]))
             return false;
     return true;
 }
