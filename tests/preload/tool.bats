@@ -1,10 +1,10 @@
 #!/usr/bin/env bats
 # The command line: what run, show, diff and help print and return, on traces that mktrace makes up.
 
+load place
+
 setup() {
-    BUILD=$(cd "$BATS_TEST_DIRNAME/../.." && cd "${BUILD:-build}" && pwd)
-    unset RANK LD_PRELOAD REPRISE_MODE REPRISE_TRACE REPRISE_LOG
-    cd "$BATS_TEST_TMPDIR" || return 1
+    place
 }
 
 make_trace() {
