@@ -4,10 +4,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 #include "core/log.h"
 
@@ -139,11 +145,37 @@ enum rp_status rp_run_directory_claim(const char *path, int32_t rank, const char
     return RP_EXISTS;
 }
 
+/*
+ * The first process of this host that asks for that directory: it has an abstract socket of that name, which lives as
+ * long as the process does. True also where nobody can have one.
+ */
+static bool first_on_host(const char *directory)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    uint64_t hash = XXH3_64bits(directory, strlen(directory));
+    int length = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "reprise-failed-%016" PRIx64, hash);
+    int descriptor = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (descriptor < 0)
+        return true;
+    socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1) + (socklen_t)length;
+    if (bind(descriptor, (struct sockaddr *)&name, bytes) == 0)
+        return true;
+    bool first = errno != EADDRINUSE;
+    close(descriptor);
+    return first;
+}
+
 bool rp_run_directory_mark(const char *directory, int32_t rank, const char *cause)
 {
     char path[RP_RUN_PATH_MAX], text[100];
     snprintf(text, sizeof text, "rank %" PRId32 ": %s", rank, cause);
-    return join_path(path, directory, "failed") != RP_OK || symlink(text, path) == 0 || errno != EEXIST;
+    if (join_path(path, directory, "failed") == RP_OK) {
+        if (symlink(text, path) == 0)
+            return true;
+        if (errno == EEXIST)
+            return false;
+    }
+    return first_on_host(directory);
 }
 
 /* ---------------------------------------------------------------- finding, naming */

@@ -22,7 +22,8 @@ enum rp_status rp_run_directory_claim(const char *path, int32_t rank, const char
 
 /*
  * A rank's recording has failed: leaves the mark `failed` in the run's directory, a link whose text says which rank and
- * why (a link takes no room on a full disk). False: another rank has left it before, and has said the cause.
+ * why (a link takes no room on a full disk). False: another rank has left it before, and has said the cause; where no
+ * mark can be left (the directory is gone, no inodes), another rank of this host.
  */
 bool rp_run_directory_mark(const char *directory, int32_t rank, const char *cause);
 

@@ -149,6 +149,20 @@ long=(--steps 700)
     [ "$(grep -c '  cut short$' shown)" = 2 ]
 }
 
+@test "a file system without inodes left" {
+    mkdir small
+    if ! mount -t tmpfs -o size=1m,nr_inodes=5 none small 2> /dev/null; then
+        rmdir small
+        skip "no file system can be mounted here"
+    fi
+    result plain "${train[@]}" --ranks 4
+    REPRISE_TRACE=small/trace record "${train[@]}" --ranks 4
+    [ "$(grep -c ' error trace: ' lines)" = 1 ]
+    grep -qE ' error trace: .*/small/trace/rank-[0-3].rpt: cannot be made: No space left on device; recording ends$' lines
+    diff plain.out with.out
+    diff plain.err with.err
+}
+
 @test "a disk that is full before the start" {
     mkdir small
     if ! mount -t tmpfs -o size=4k none small 2> /dev/null; then
@@ -172,6 +186,7 @@ long=(--steps 700)
     wait $!
     [ ! -e trace ]
     grep -qE 'error trace: .*/trace/rank-[01].rpt: write failed: No such file or directory; recording ends' lines
+    [ "$(grep -c ' error trace: ' lines)" = 1 ] # though no rank can leave a mark for the other
     diff plain.out with.out
     diff plain.err with.err
 }
