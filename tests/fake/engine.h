@@ -30,6 +30,7 @@ struct fake_config {
     uint64_t latency_ns;   /* FAKE_LINK_LATENCY_US */
     double link_gbps;      /* FAKE_LINK_GBPS */
     double hbm_gbps;       /* FAKE_HBM_GBPS */
+    size_t granule;        /* FAKE_GRANULE_KB, in bytes */
     double host_gbps;      /* FAKE_HOST_GBPS: between host and device */
     bool realtime;         /* FAKE_REALTIME */
     unsigned jitter_us;    /* FAKE_JITTER_US */
@@ -177,7 +178,7 @@ void fake_memory_info(size_t *free_out, size_t *total_out);
 
 /* Ranges of addresses, and physical memory to be mapped there whole; sizes and places in whole granules. A mapped piece
  * may be touched once access is given. */
-#define FAKE_GRANULARITY ((size_t)2 << 20)
+#define FAKE_GRANULARITY (fake_config()->granule)
 struct fake_physical;
 cudaError_t fake_virtual_reserve(void **base_out, size_t bytes);
 cudaError_t fake_virtual_free(void *base, size_t bytes);

@@ -52,6 +52,17 @@ static double variable(const char *name, double least, double fallback)
     return text && *text ? number_of(name, text, least) : fallback;
 }
 
+/* Whole pages of the host. */
+static size_t granule_bytes(double kib)
+{
+    size_t bytes = (size_t)kib << 10;
+    if (bytes % 4096 != 0 || (double)(bytes >> 10) != kib) {
+        fake_say("FAKE_GRANULE_KB: not a multiple of 4: %g", kib);
+        abort();
+    }
+    return bytes;
+}
+
 static bool fault_kind(const char *name, enum fake_fault_kind *kind_out)
 {
     static const char *const names[] = {
@@ -134,6 +145,7 @@ static void config_read(void)
     config.kernel_ns = (uint64_t)(variable("FAKE_KERNEL_US", 0, 10) * 1e3);
     config.latency_ns = (uint64_t)(variable("FAKE_LINK_LATENCY_US", 0, 10) * 1e3);
     config.link_gbps = variable("FAKE_LINK_GBPS", 1e-6, 400);
+    config.granule = granule_bytes(variable("FAKE_GRANULE_KB", 4, 2048));
     config.hbm_gbps = variable("FAKE_HBM_GBPS", 1e-6, 4800);
     config.host_gbps = variable("FAKE_HOST_GBPS", 1e-6, 50);
     config.realtime = variable("FAKE_REALTIME", 0, 0) > 0;

@@ -160,6 +160,15 @@ static void leave_wait(struct ncclComm *comm)
     pthread_mutex_unlock(&comm->lock);
 }
 
+/* As in the real library: after an abort nothing more is enqueued. */
+static void background_wait(struct ncclComm *comm)
+{
+    pthread_mutex_lock(&comm->lock);
+    while (comm->background > 0)
+        pthread_cond_wait(&comm->changed, &comm->lock);
+    pthread_mutex_unlock(&comm->lock);
+}
+
 /* Sleepers sit on the segment's bell (work, host plane, init) or on `changed` (turns of the host plane). */
 static void wake(struct ncclComm *comm)
 {
@@ -193,6 +202,7 @@ ncclResult_t pncclCommAbort(ncclComm_t comm)
     if (result != ncclSuccess)
         return result;
     stop_raise(comm->stop);
+    background_wait(comm);
     leave_wait(comm);
     comm_drop(comm);
     return ncclSuccess;

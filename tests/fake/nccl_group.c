@@ -36,6 +36,7 @@ struct group {
     int job_room;
     uint64_t time; /* when another thread finishes it */
     int device;
+    struct ncclComm *only; /* its one communicator, whose abort waits for that thread; a reference, or NULL */
 };
 
 static _Thread_local struct group current;
@@ -283,6 +284,44 @@ static bool nonblocking_begin(struct group *group)
     return any;
 }
 
+/* The communicator of all of it, if its own abort ends whatever the group waits for; or NULL. */
+static struct ncclComm *group_only(const struct group *group)
+{
+    struct ncclComm *only = group->task_count > 0 ? group->tasks[0].comm : group->jobs[0].comm;
+    for (int i = 0; i < group->task_count; i++)
+        if (group->tasks[i].comm != only)
+            return NULL;
+    for (int i = 0; i < group->job_count; i++)
+        if (group->jobs[i].comm != only)
+            return NULL;
+    return only->parent_stop ? NULL : only;
+}
+
+static void background_count(struct ncclComm *comm, int by)
+{
+    pthread_mutex_lock(&comm->lock);
+    comm->background += by;
+    pthread_cond_broadcast(&comm->changed);
+    pthread_mutex_unlock(&comm->lock);
+}
+
+static void background_begin(struct group *group)
+{
+    group->only = group_only(group);
+    if (!group->only)
+        return;
+    comm_keep(group->only);
+    background_count(group->only, 1);
+}
+
+static void background_end(const struct group *group)
+{
+    if (!group->only)
+        return;
+    background_count(group->only, -1);
+    comm_drop(group->only);
+}
+
 static void *nonblocking_main(void *argument)
 {
     struct group *group = argument;
@@ -299,6 +338,7 @@ static void *nonblocking_main(void *argument)
         comm_drop(comms[i]);
     }
     free(comms);
+    background_end(group);
     group_clear(group);
     free(group);
     return NULL;
@@ -328,6 +368,7 @@ ncclResult_t group_end(void)
         }
         group.time = fake_host_time();
         group.device = fake_device_current();
+        background_begin(&group);
         *moved = group;
         thread_detach(nonblocking_main, moved);
         return ncclInProgress;

@@ -137,7 +137,8 @@ struct ncclComm {
     uint64_t step;              /* data plane; used by the running work only */
     pthread_mutex_t lock;       /* guards what follows */
     pthread_cond_t changed;
-    int running; /* pieces of work inside the data plane */
+    int running;    /* pieces of work inside the data plane */
+    int background; /* groups of it alone that go on in another thread */
     uint64_t host_tickets;
     uint64_t host_done;
     int splits;
