@@ -8,6 +8,7 @@
 #include "minitrain_check.h"
 #include "minitrain_host.h"
 #include "minitrain_launch.h"
+#include "minitrain_times.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,11 +22,16 @@ static void train(struct mt_trainer *t)
     MT_CUDA(cudaEventRecord(t->step_marks[0], t->compute));
     for (int step = 1; step <= t->options->steps; step++) {
         mt_step(t, worker, step);
-        if (step > MT_STEPS_AHEAD)
+        if (step > MT_STEPS_AHEAD) {
             MT_CUDA(cudaEventSynchronize(t->step_marks[step - MT_STEPS_AHEAD]));
+            mt_times_read(t, step - MT_STEPS_AHEAD);
+        }
         mt_watchdog_feed();
     }
     MT_CUDA(cudaDeviceSynchronize());
+    for (int step = t->options->steps - MT_STEPS_AHEAD + 1; step <= t->options->steps; step++)
+        if (step > 0)
+            mt_times_read(t, step);
     mt_watchdog_feed();
     if (worker)
         mt_worker_stop(worker);
@@ -116,8 +122,10 @@ static int run_rank(const struct mt_options *options)
     mt_deliveries_print(&trainer);
     uint64_t weights = mt_weights_checksum(&trainer);
     mt_watchdog_feed();
-    if (rank == 0)
+    if (rank == 0) {
+        mt_times_print(&trainer);
         print_result(&trainer, weights);
+    }
     mt_watchdog_stop();
     mt_teardown(&trainer);
     return 0;

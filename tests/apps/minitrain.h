@@ -91,6 +91,7 @@ struct mt_pass {
 };
 
 struct mt_deliveries; /* see minitrain_check.h */
+struct mt_times;      /* see minitrain_times.h */
 
 struct mt_trainer {
     const struct mt_options *options;
@@ -116,6 +117,7 @@ struct mt_trainer {
     cudaEvent_t *step_marks;                   /* steps + 1 */
     size_t free_memory;                        /* bytes of the device that setup left */
     struct mt_deliveries *deliveries;
+    struct mt_times *times;
 };
 
 /* minitrain_setup.c: device, streams, memory and communicators; mt_teardown gives back what ranks must end together. */

@@ -11,6 +11,7 @@
 
 #include "minitrain_check.h"
 #include "minitrain_host.h"
+#include "minitrain_times.h"
 
 #include <nvtx3/nvToolsExt.h>
 #include <stdio.h>
@@ -51,6 +52,8 @@ static struct mt_slot *take_slot(struct mt_trainer *t, const struct mt_module *m
 static const uint16_t *prepare_gather(struct mt_trainer *t, const struct mt_slot *slot)
 {
     const struct mt_module *m = slot->module;
+    if (t->options->late_gathers)
+        mt_pass_fence(t);
     if (t->options->gather == MT_GATHER_PERSISTENT) {
         MT_CUDA(cudaStreamWaitEvent(t->gather, slot->released, 0));
         return m->sent;
@@ -79,6 +82,7 @@ struct mt_slot *mt_gather(struct mt_trainer *t, const struct mt_pass *pass, cons
                           const struct mt_module *module)
 {
     struct mt_slot *slot = take_slot(t, module);
+    mt_times_called(t);
     mt_range_push(t, phase, module->name);
     const uint16_t *own = prepare_gather(t, slot);
     mt_settle(t->comm, issue_gather(t, slot, own), "ncclAllGather");
@@ -91,6 +95,7 @@ void mt_gather_pair(struct mt_trainer *t, const struct mt_pass *pass, const char
                     const struct mt_module *const modules[2], struct mt_slot *slots_out[2])
 {
     const uint16_t *own[2];
+    mt_times_called(t);
     for (int i = 0; i < 2; i++) {
         slots_out[i] = take_slot(t, modules[i]);
         own[i] = prepare_gather(t, slots_out[i]);
@@ -108,7 +113,7 @@ void mt_gather_pair(struct mt_trainer *t, const struct mt_pass *pass, const char
 
 const uint16_t *mt_gathered(struct mt_trainer *t, const struct mt_slot *slot)
 {
-    MT_CUDA(cudaStreamWaitEvent(t->compute, slot->filled, 0));
+    mt_compute_wait(t, MT_WAIT_GATHER, slot->filled);
     if (slot->full != slot->gathered)
         mt_copy_out_launch(t->compute, slot->full, slot->gathered, (size_t)t->replicas * slot->module->shard);
     return slot->full;
@@ -126,7 +131,7 @@ struct mt_gradient *mt_gradient_take(struct mt_trainer *t, const struct mt_modul
     struct mt_gradients *all = module->index == 0 ? &t->root_gradients : &t->block_gradients;
     struct mt_gradient *gradient = &all->gradient[all->next];
     all->next = (all->next + 1) % all->count;
-    MT_CUDA(cudaStreamWaitEvent(t->compute, gradient->released, 0));
+    mt_compute_wait(t, MT_WAIT_REDUCTION, gradient->released);
     return gradient;
 }
 

@@ -62,6 +62,10 @@ void mt_optimizer_launch(cudaStream_t stream, float *weight, uint16_t *sent, flo
 /* weight *= 1.01, as a user who edits weights inside a step. */
 void mt_edit_launch(cudaStream_t stream, float *weight, uint16_t *sent, size_t count);
 
+/* On a stand-in runtime a product of an activation or gradient with a matrix now takes so long; 0: what its size says.
+ */
+void mt_model_matrix_us(int us);
+
 /* parts[MT_CHECKSUM_PARTS] of `words` 32-bit words, the first of which has the index `first`. */
 void mt_checksum_launch(cudaStream_t stream, uint64_t *parts, const void *from, size_t words, uint64_t first);
 

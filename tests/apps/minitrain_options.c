@@ -53,6 +53,8 @@ static const struct row rows[] = {
     {"host-wait", FLAG, 0, AT(host_wait), NULL, NULL, "last rank waits on the host until rank 0 has issued a gather"},
     {"recv-first", FLAG, 0, AT(recv_first), NULL, NULL,
      "odd ranks post a receive before a gather, its peer sends after"},
+    {"late-gathers", FLAG, 0, AT(late_gathers), NULL, NULL,
+     "a gather begins only when all that was computed before its call has ended"},
     {"group", FLAG, 0, AT(group), NULL, NULL, "forward gathers two blocks in one NCCL group"},
     {"two-comms", FLAG, 0, AT(two_comms), NULL, NULL, "reduce-scatters on a communicator of their own"},
     {"nonblocking", FLAG, 0, AT(nonblocking), NULL, NULL, "nonblocking communicators"},
@@ -66,6 +68,9 @@ static const struct row rows[] = {
     {"lag", AT_RANK, 0, AT(lag), "RANK:US", NULL, "RANK sleeps so long before each microbatch"},
     {"timeout", INT, 1, AT(timeout), "S", "60", "a rank that ends no step for S seconds aborts, exit code 3"},
     {"realtime", FLAG, 0, AT(realtime), NULL, NULL, "a stand-in runtime takes the time that it models"},
+    {"compute-us", INT, 0, AT(compute_us), "N", NULL,
+     "a stand-in runtime models forward of a block as N us, backward as twice that"},
+    {"times", FLAG, 0, AT(times), NULL, NULL, "print what the compute stream of rank 0 waited for in each step"},
     {"checksums", FLAG, 0, AT(checksums), NULL, NULL, "print a checksum of every delivered buffer"},
 };
 

@@ -12,6 +12,7 @@
 #include "minitrain.h"
 
 #include "minitrain_host.h"
+#include "minitrain_times.h"
 
 #include <stdio.h>
 
@@ -125,6 +126,7 @@ void mt_pass_forward(struct mt_trainer *t, const struct mt_pass *pass)
 {
     const struct mt_module *module = root_of(t, pass);
     const struct mt_slot *root = NULL;
+    mt_times_forward(t);
     mt_pass_fence(t);
     mt_range_push(t, "forward", module ? module->name : pass->chunk->name);
     mt_peer_receive(t, pass);

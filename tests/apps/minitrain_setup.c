@@ -3,6 +3,7 @@
 
 #include "minitrain_check.h"
 #include "minitrain_host.h"
+#include "minitrain_times.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -248,6 +249,8 @@ void mt_setup(struct mt_trainer *t, const struct mt_options *options, int rank, 
     MT_CUDA(cudaStreamSynchronize(t->compute));
     mt_comms_open(t);
     t->deliveries = mt_deliveries_open(t, deliveries_of_step(t));
+    t->times = mt_times_open(t);
+    mt_model_matrix_us(options->compute_us);
     size_t total;
     MT_CUDA(cudaMemGetInfo(&t->free_memory, &total));
 }
@@ -255,6 +258,7 @@ void mt_setup(struct mt_trainer *t, const struct mt_options *options, int rank, 
 /* The rest goes with the process. */
 void mt_teardown(struct mt_trainer *t)
 {
+    mt_times_close(t->times);
     mt_deliveries_close(t->deliveries);
     mt_comms_close(t);
 }

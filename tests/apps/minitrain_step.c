@@ -8,6 +8,7 @@
 
 #include "minitrain_check.h"
 #include "minitrain_host.h"
+#include "minitrain_times.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -101,7 +102,8 @@ static void optimizer(struct mt_trainer *t, int step)
     struct mt_update update = {.rate = step <= o->zero_lr_steps ? 0.0f : (float)o->lr,
                                .gradient_scale = 1.0f / (float)(t->replicas * o->microbatches)};
     mt_range_push(t, "optimizer", NULL);
-    mt_stream_follow(t->compute, t->reduce, t->reduce_done);
+    MT_CUDA(cudaEventRecord(t->reduce_done, t->reduce));
+    mt_compute_wait(t, MT_WAIT_REDUCTION, t->reduce_done);
     for (int i = 0; i <= o->layers; i++) {
         struct mt_module *m = &t->modules[i];
         if (m->params == 0)
@@ -149,9 +151,11 @@ void mt_step(struct mt_trainer *t, struct mt_worker *worker, int step)
         allocate(t);
     for (int i = 0; i < o->chunks; i++)
         order_blocks(t, &t->chunks[i], step);
+    mt_times_begin(t, step);
     run(t, worker, step, false);
     optimizer(t, step);
     MT_CUDA(cudaEventRecord(t->step_marks[step], t->compute));
+    mt_times_end(t);
     if (mt_due(o->log_every, step))
         mt_loss_reduce(t, step);
     if (mt_due(o->eval_every, step))

@@ -174,7 +174,7 @@ END
     train plain --eval-every 2
     sort plain > plain.sorted
     for how in --gather=persistent --recompute=fsdp2 --two-comms --nonblocking --threads --default-stream --nvtx=off \
-        --host-wait --lag=1:2000 --group; do
+        --host-wait --lag=1:2000 --group --late-gathers; do
         echo "$how"
         train other --eval-every 2 "$how"
         sort other | diff plain.sorted -
@@ -259,6 +259,75 @@ END
     [ "$(wc -l < plain)" = 1 ]
     diff a.json <(sed 's/, "step_ms_median.*//' plain)
     grep -q '"step_ms_median": [0-9]' plain
+}
+
+# minitrain whose compute and link are balanced, with nothing else that takes time: a block of 8 KiB is gathered in a
+# millisecond, the root in two, gradients in twice that; forward of a block takes one, backward two, embedding and head
+# the same. What it prints goes to "table".
+balanced() {
+    FAKE_KERNEL_US=0 FAKE_LINK_LATENCY_US=0 FAKE_LINK_GBPS=0.004096 "$BUILD/minitrain" --compute-us 1000 --times "$@" \
+        > table
+}
+
+# says STEP EXPOSED PERCENT LATE FIRST_GAP LATER_GAPS REDUCTION COMPUTE: each step of the table, and its last line.
+says() {
+    local said
+    said=$(awk 'NF == 9 && $1 + 0 { $1 = ""; print }' table | sort -u)
+    diff <(echo " $*") <(echo "$said")
+    said="step_ms $1 exposed_ms $2 exposed_percent $3 late_ms $4"
+    said="$said first_gap_ms $5 later_gaps_ms $6 reduction_ms $7 compute_ms $8"
+    grep -qx "times of rank 0, medians of steps [0-9]* to [0-9]*: $said" table
+}
+
+@test "times: exposed is what the schedule leaves, to the microsecond" {
+    # Of L = 4 blocks and 2 microbatches, in ms. Compute of a microbatch: embedding 1, blocks L, head 1, and twice that: 18.
+    # It waits for the root, 2; embedding and forward cover the other gathers. In backward a gather follows the reduction of
+    # two blocks before, 2 + 1 while a block takes 2: 1 more for each block but the last two, L - 2. The second microbatch
+    # also waits for the root's reduction, which goes before its gather on the same communicator: 4 + 2. The optimizer
+    # waits for the last one, 4.
+    for how in --gather=in-place --gather=persistent --threads --default-stream; do
+        echo "$how"
+        balanced "$how"
+        says 52.000 12.000 23.077 0.000 2.000 6.000 4.000 36.000
+    done
+    # 2 + 3 * 6 + 4 * 14 of 4 * 54 + that + 4.
+    balanced --layers 16 --microbatches 4
+    says 296.000 76.000 25.676 0.000 2.000 18.000 4.000 216.000
+    # Reductions are in nobody's way.
+    balanced --two-comms
+    says 44.000 4.000 9.091 0.000 2.000 2.000 4.000 36.000
+    # An evaluation is no part of a step.
+    balanced --eval-every 1 --log-every 1 2> log
+    says 52.000 12.000 23.077 0.000 2.000 6.000 4.000 36.000
+}
+
+@test "times: a host that is held up in a gather's call is exposed, and late" {
+    # No gather overlaps with what is issued after it. In each microbatch: the root as before; in backward 1 at the root,
+    # since the next gather is called before it is waited for, and reduction and gather, 2 + 1, for each of L - 2 blocks.
+    LD_PRELOAD=$BUILD/tests/libminitrain_held.so balanced
+    says 62.000 22.000 35.484 22.000 2.000 6.000 4.000 36.000
+}
+
+@test "times: the parts are within the step, and the link's time is what is exposed" {
+    "$BUILD/minitrain" --times --steps 5 > table
+    [ "$(awk 'NF == 9 && $1 + 0' table | wc -l)" = 5 ]
+    awk 'NF == 9 && $1 + 0 {
+        sum = $3 + $8 + $9 - $2
+        if (sum < -0.003 || sum > 0.003 || $5 > $3 || $6 + $7 > $3 + 0.002 || $6 <= 0 || $9 <= 0) { print; exit 1 }
+    }' table
+    exposed() { sed -n 's/^times .* exposed_ms \([0-9.]*\) .*/\1/p' "$1"; }
+    FAKE_LINK_LATENCY_US=1000 "$BUILD/minitrain" --times --steps 5 > slow
+    awk -v fast="$(exposed table)" -v slow="$(exposed slow)" 'BEGIN { exit !(fast > 0 && slow > 10 * fast) }'
+}
+
+@test "times change nothing that is delivered" {
+    for how in --threads --group --recompute=fsdp1 --eval-every=1 --default-stream --skip-layer=2 --stages=2; do
+        echo "$how"
+        train plain --ranks 4 --steps 5 "$how"
+        train other --ranks 4 --steps 5 "$how" --times
+        same plain other
+        grep -q '^times of rank 0, medians of steps 3 to 5: ' other.all
+    done
 }
 
 @test "a recorded run delivers what a plain one does" {
