@@ -92,6 +92,7 @@ enum rp_redop {
 #define RP_OP_STORED 0x0100u        /* replay: its bytes are kept from here on */
 #define RP_OP_WITHDRAWN 0x0200u     /* replay: voted on, and a rank waited longer than the bound */
 #define RP_OP_SAMPLED 0x0400u       /* its fingerprint covers a sample of its bytes, not all */
+#define RP_OP_AHEAD 0x0800u /* replay, with HIT: a gather of ours, issued ahead of the call, had filled the slot */
 
 #define RP_NO_POSITION UINT64_MAX /* not counted by a lane */
 #define RP_NO_COMM UINT32_MAX     /* no communicator: graph launch, malloc, free */

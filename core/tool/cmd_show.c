@@ -9,11 +9,12 @@
 #include "core/tool/rows.h"
 #include "core/tool/summary.h"
 #include "core/tool/timeline.h"
+#include "core/tool/timeline_view.h"
 #include "core/tool/tool.h"
 
 #define UNCUT_SHOWN 200 /* ops that are shown of a run in which no step was found */
 
-enum view { VIEW_OPS, VIEW_ORDER, VIEW_MODULES, VIEW_PLAN, VIEW_CSV };
+enum view { VIEW_OPS, VIEW_ORDER, VIEW_MODULES, VIEW_PLAN, VIEW_TIMELINE, VIEW_CSV };
 
 /* Steps count from 1 for people, as training programs count them, and from 0 in here. */
 enum { STEP_REPRESENTATIVE = -1, STEP_ALL = -2, RANK_FIRST = -1 };
@@ -60,6 +61,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case 'p':
         take_view(state, VIEW_PLAN, "--plan");
         return 0;
+    case 't':
+        take_view(state, VIEW_TIMELINE, "--timeline");
+        return 0;
     case 'c':
         take_view(state, VIEW_CSV, "--csv");
         return 0;
@@ -86,6 +90,8 @@ static void parse_arguments(int argc, char **argv, struct arguments *arguments)
         {"order", 'o', NULL, 0, "Only the order: modules per phase, in sequence", 0},
         {"modules", 'm', NULL, 0, "Only ops, bytes and launches per module and phase", 0},
         {"plan", 'p', NULL, 0, "Only the gathers and where their bytes came from, and what became of replay", 0},
+        {"timeline", 't', NULL, 0, "Only when each call came in, how long the host was in it, and gathers by source",
+         0},
         {"csv", 'c', NULL, 0, "Only the ops, as comma-separated values with every field", 0},
         {0},
     };
@@ -172,6 +178,10 @@ static enum rp_status print_view(const struct arguments *arguments, const struct
         return rp_order_view_modules(stdout, trace, range.from, range.to);
     if (arguments->view == VIEW_PLAN)
         return rp_plan_view_print(stdout, trace, range.from, range.to, title);
+    if (arguments->view == VIEW_TIMELINE) {
+        rp_timeline_view_print(stdout, trace, range.from, range.to, arguments->all_ops);
+        return RP_OK;
+    }
     if (arguments->view == VIEW_OPS) {
         print_ops(arguments, trace, range);
         printf("\norder of %s\n", title);

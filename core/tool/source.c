@@ -7,7 +7,7 @@ enum rp_source rp_source_of(const struct rp_op *op)
     if (op->flags & RP_OP_WITHDRAWN)
         return RP_SOURCE_WITHDRAWN;
     if (op->flags & RP_OP_HIT)
-        return RP_SOURCE_MEMORY;
+        return op->flags & RP_OP_AHEAD ? RP_SOURCE_PREFETCH : RP_SOURCE_MEMORY;
     if (op->flags & RP_OP_VOTED)
         return RP_SOURCE_REPAIRED;
     return op->flags & RP_OP_STORED ? RP_SOURCE_STORED : RP_SOURCE_NETWORK;

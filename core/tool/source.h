@@ -10,6 +10,7 @@
     X(NETWORK, "network")      /* the real call */                                          \
     X(STORED, "network, kept") /* the real call, and replay kept the result */              \
     X(MEMORY, "memory")        /* replay's own memory; nothing was sent */                  \
+    X(PREFETCH, "prefetch")    /* the same, but a gather of ours had sent it before */      \
     X(REPAIRED, "repaired")    /* was to come from memory; a rank said no: the real call */ \
     X(WITHDRAWN, "withdrawn")  /* was to come from memory; a rank waited too long: the real call */
 

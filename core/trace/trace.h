@@ -19,7 +19,7 @@
 #include "core/op.h"
 #include "core/status.h"
 
-#define RP_TRACE_VERSION 2u
+#define RP_TRACE_VERSION 3u
 
 /* How a communicator came to be. X(enumerator, name) */
 #define RP_COMM_ORIGINS(X) \

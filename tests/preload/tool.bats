@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# The command line: what run, show, diff and help print and return, on traces that mktrace makes up.
+# The command line: what run, show, diff and help print and return, on traces that mktrace makes up, and on two that
+# runs on the stand-in leave.
 
 load place
 
@@ -194,9 +195,9 @@ position  module    phase     op                           communicator  source
       50  layers.1  backward  all-gather 2.0 MiB bfloat16             0  repaired
       52  layers.0  backward  all-gather 2.0 MiB bfloat16             0  memory
 
- gathers   network  network, kept    memory  repaired  withdrawn  bytes not sent
-       6         0              3         1         1          1         2.0 MiB  step 6
-      42        18             12         6         3          3        12.0 MiB  whole run
+ gathers   network  network, kept    memory  prefetch  repaired  withdrawn  bytes not sent
+       6         0              3         1         0         1          1         2.0 MiB  step 6
+      42        18             12         6         0         3          3        12.0 MiB  whole run
 
   seconds  communicator  what became of replay
     0.000             0  replay learning
@@ -214,15 +215,92 @@ position  module    phase     op                           communicator  source
     [ "$(grep -c '^0.*,$' out)" = 5 ] # no gather, no source
 }
 
+@test "show: what was gathered ahead is told from what was kept" {
+    make_trace a steps=7 replay=3 ahead=0 at=4
+    succeeds show a --plan
+    grep -Eq '^ +45  layers.0  forward   .*  prefetch$' out
+    grep -Eq '^ +50  layers.1  backward  .*  memory$' out
+    grep -Eq '^ +52  layers.0  backward  .*  prefetch$' out
+    has " gathers   network  network, kept    memory  prefetch  repaired  withdrawn  bytes not sent"
+    has "       6         0              2         2         2         0          0         4.0 MiB  step 6"
+    has "      42        18              9         9         6         0          0        18.0 MiB  whole run"
+    succeeds show a --csv --step all
+    [ "$(grep -c ',prefetch$' out)" = 6 ] && [ "$(grep -c ',memory$' out)" = 9 ]
+    make_trace b steps=7
+    succeeds diff b a
+}
+
+@test "show: one step over host time, and the time in its gathers" {
+    make_trace a steps=7 replay=3 miss=1 withdraw=2 ahead=0 at=4
+    succeeds show a --timeline
+    [ "$(sed -n '/^step /,$p' out)" = "step 6, ops 60 to 71
+host time: when a call came in and how long until it returned (# a gather, = another call).
+A real gather returns before it runs; a served one when the device has come there and compared,
+and all have voted. How long the device waits is not in the trace: of two runs compare how long
+the step takes.
+
+     at ms  in call ms  0 to 12.000 ms                    module    phase      op                      source
+     0.000       0.400  ##..............................  layers.0  forward    all-gather 2.0 MiB      prefetch
+     1.000       0.400  ..##............................  layers.1  forward    all-gather 2.0 MiB      network, kept
+     2.000       0.400  .....##.........................  layers.2  forward    all-gather 2.0 MiB      network, kept
+     3.000       0.400  ........##......................  layers.2  backward   all-gather 2.0 MiB      withdrawn
+     4.000       0.400  ..........==....................  layers.2  backward   reduce-scatter 4.0 MiB  -
+     5.000       0.400  .............##.................  layers.1  backward   all-gather 2.0 MiB      repaired
+     6.000       0.400  ................==..............  layers.1  backward   reduce-scatter 4.0 MiB  -
+     7.000       0.400  ..................##............  layers.0  backward   all-gather 2.0 MiB      prefetch
+     8.000       0.400  .....................==.........  layers.0  backward   reduce-scatter 4.0 MiB  -
+    10.000       0.400  ..........................==....  -         other      send 1.0 KiB            -
+    11.000       0.400  .............................==.  norm      optimizer  all-reduce 4 B          -
+
+ gathers  in calls ms  of the time  source
+       2        0.800         6.7%  network, kept
+       2        0.800         6.7%  prefetch
+       1        0.400         3.3%  repaired
+       1        0.400         3.3%  withdrawn
+       6        2.400        20.0%  all gathers" ]
+    succeeds show a --timeline --all-ops
+    has "     9.000       0.400  ........................==......  -         -          malloc 4.0 KiB          -"
+    succeeds show a --timeline --step 7 # the last: there is no step behind it
+    has "     at ms  in call ms  0 to 11.400 ms                    module    phase      op                      source"
+    succeeds show a --timeline --step all
+    has "      42       16.800        20.1%  all gathers"
+    refuses "reprise show: --timeline and --plan exclude each other" show --timeline --plan a
+}
+
+# run NAME OPTION PROGRAM...: behind the library, on the stand-in, where a gather takes a millisecond.
+run_behind() {
+    local name=$1 option=$2
+    shift 2
+    REPRISE_TRIAL=0 LD_LIBRARY_PATH=$BUILD/fake FAKE_REALTIME=1 FAKE_LINK_LATENCY_US=1000 timeout 60 \
+        "$BUILD/reprise" run "$option" "$name" -- "$@" > "$name.log" 2>&1 || {
+        cat "$name.log"
+        return 1
+    }
+}
+
+@test "show: a recorded and a replayed step over host time" {
+    local train=("$BUILD/minitrain" --timeout 60 --steps 16 --ranks 2)
+    run_behind a --record "${train[@]}"
+    succeeds show a --timeline --rank 1
+    [ "$(grep -c '  network$' out)" = "$(($(grep -c ' all-gather ' out) + 1))" ] # and the line of the total
+    [ "$(grep -c ' [.]*#[.#]*  .* all-gather ' out)" = "$(grep -c ' all-gather ' out)" ]
+    grep ' all-gather \| reduce-scatter ' out | awk '$1 < last || $2 !~ /^[0-9.]+$/ { exit 1 } { last = $1 }'
+    run_behind b --replay "${train[@]}"
+    succeeds show b --timeline
+    grep -Eq '^ +[0-9]+  +[0-9.]+  +[0-9.]+%  memory$' out
+    succeeds show b --plan
+    grep -Eq '  figures: [1-9][0-9]* hits, [0-9]+ repaired, [0-9]+ withdrawn, [0-9]+ of the hits prefetched, ' out
+}
+
 @test "show: a plan on one rank, and where nothing was replayed" {
     make_trace a steps=7 replay=3 miss=0 at=5 only=1
     succeeds show a --plan --rank 1
-    has "      42        18             12        10         2          0        20.0 MiB  whole run"
+    has "      42        18             12        10         0         2          0        20.0 MiB  whole run"
     succeeds show a --plan --rank 0
-    has "      42        18             12        12         0          0        24.0 MiB  whole run"
+    has "      42        18             12        12         0         0          0        24.0 MiB  whole run"
     make_trace b
     succeeds show b --plan
-    has "      36        36              0         0         0          0             0 B  whole run"
+    has "      36        36              0         0         0         0          0             0 B  whole run"
     [ "$(tail -1 out)" = "no replay in this trace" ]
 }
 
@@ -230,7 +308,7 @@ position  module    phase     op                           communicator  source
     make_trace a steps=9 microbatches=2 replay=4
     succeeds show a --plan
     has "rank 0: 189 ops in 9 steps, 9 of them whole; 2 communicators"
-    has "      12         0              3         9         0          0        18.0 MiB  step 8"
+    has "      12         0              3         9         0         0          0        18.0 MiB  step 8"
 }
 
 @test "show: states are counted in one line" {

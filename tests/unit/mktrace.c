@@ -12,6 +12,7 @@
  *   replay=-1                  the step from which the run is replayed (-1: never): gathers have no fingerprints, the
  *                              first one of a layer is kept and the others come from memory
  *   miss, withdraw = number of the layer of which these are repaired, or withdrawn instead (-1: none), from `at` on
+ *   ahead=-1                   the layer whose gathers, from `at` on, are all served from what was gathered ahead
  *   names=1                    0: what comes from memory has no names
  *   forks=0                    how often the process forked
  *   fingerprints=1 finish=1    whether ops have fingerprints, and whether the file is completed
@@ -50,6 +51,7 @@
     X(replay, -1)      \
     X(miss, -1)        \
     X(withdraw, -1)    \
+    X(ahead, -1)       \
     X(names, 1)        \
     X(forks, 0)        \
     X(fingerprints, 1) \
@@ -140,6 +142,8 @@ static bool is_replayed(const struct maker *maker)
 /* What replay notes of a gather of a layer. */
 static uint16_t replay_flags(const struct maker *maker, int layer, enum rp_phase phase)
 {
+    if (is_changed(maker, set.ahead, layer))
+        return RP_OP_VOTED | RP_OP_HIT | RP_OP_AHEAD;
     if (maker->microbatch == 0 && phase == RP_PHASE_FORWARD)
         return RP_OP_STORED;
     if (is_changed(maker, set.withdraw, layer))

@@ -82,7 +82,7 @@ static void signature_is_of_what_ranks_share(void **state)
     struct rp_op local = base;
     local.type = 2;
     local.phase = RP_PHASE_BACKWARD;
-    local.flags = RP_OP_IN_PLACE | RP_OP_IN_GROUP | RP_OP_CAPTURED;
+    local.flags = RP_OP_IN_PLACE | RP_OP_IN_GROUP | RP_OP_CAPTURED | RP_OP_HIT | RP_OP_AHEAD;
     local.comm = 7;
     local.position = 99;
     local.begin = 1;

@@ -233,7 +233,8 @@ static void long_texts_are_cut(void **state)
 /* What became of replay: flags of ops, and states with their texts, in the order of the file. */
 static void replay_is_kept(void **state)
 {
-    static const uint16_t flags[] = {RP_OP_STORED, RP_OP_VOTED | RP_OP_HIT, RP_OP_VOTED, RP_OP_VOTED | RP_OP_WITHDRAWN};
+    static const uint16_t flags[] = {RP_OP_STORED, RP_OP_VOTED | RP_OP_HIT, RP_OP_VOTED, RP_OP_VOTED | RP_OP_WITHDRAWN,
+                                     RP_OP_VOTED | RP_OP_HIT | RP_OP_AHEAD};
     static const struct {
         enum rp_trace_state state;
         const char *text;
@@ -247,7 +248,7 @@ static void replay_is_kept(void **state)
     (void)state;
     struct rp_trace *trace = NULL;
     struct rp_trace_writer *writer = writer_make(0);
-    for (uint64_t i = 0; i < 4; i++) {
+    for (uint64_t i = 0; i < 5; i++) {
         struct rp_op op = op_at(i + 1, i);
         op.flags = flags[i];
         assert_int_equal(rp_trace_put_op(writer, 0, &op), RP_OK);
@@ -256,8 +257,8 @@ static void replay_is_kept(void **state)
         assert_int_equal(rp_trace_put_state(writer, changes[i].state, 3, 10 + i, changes[i].text), RP_OK);
     assert_int_equal(rp_trace_finish(writer), RP_OK);
     assert_int_equal(rp_trace_read(scratch_path(&scratch, "rank-0.rpt"), &trace), RP_OK);
-    assert_int_equal(trace->op_count, 4);
-    for (size_t i = 0; i < 4; i++)
+    assert_int_equal(trace->op_count, 5);
+    for (size_t i = 0; i < 5; i++)
         assert_int_equal(trace->ops[i].op.flags, flags[i]);
     assert_int_equal(trace->state_count, 5);
     for (size_t i = 0; i < 5; i++) {
@@ -450,6 +451,10 @@ static void versions(void **state)
     assert_int_equal(trace->ops[0].op.flags, 0xffff);
     assert_int_equal(trace->state_count, 1);
     assert_int_equal(trace->states[0].state, RP_STATE_REPLAY_ARMED);
+    rp_trace_free(trace);
+
+    forge_header(&forged, RP_TRACE_VERSION, 0, 64); /* an older one */
+    assert_int_equal(read_forged(&forged, &trace), RP_OK);
     rp_trace_free(trace);
 
     forge_header(&forged, RP_TRACE_VERSION, 0, 16);

@@ -1,0 +1,19 @@
+/*
+ * The calls of a step over host time: when each came in, how long the host was in it, and how much of the step the host
+ * spent in gathers, by where their bytes came from. A trace has no times of the device.
+ */
+#ifndef RP_TOOL_TIMELINE_VIEW_H
+#define RP_TOOL_TIMELINE_VIEW_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "core/trace/trace.h"
+
+/*
+ * Prints ops [from, to), at least one; allocations only if `all_ops`. The time runs from the first of them to the op
+ * behind the last, so that it holds what the host did after its last call; without one, to the end of the last call.
+ */
+void rp_timeline_view_print(FILE *out, const struct rp_trace *trace, size_t from, size_t to, bool all_ops);
+
+#endif
