@@ -11,6 +11,7 @@
 #include "shim/hook.h"
 #include "shim/runtime.h"
 #include "shim/site.h"
+#include "shim/waits.h"
 
 /* The numbers of our enums are the vendor's. */
 _Static_assert((int)RP_DTYPE_INT8 == ncclInt8 && (int)RP_DTYPE_BFLOAT16 == ncclBfloat16, "data types agree");
@@ -200,6 +201,17 @@ static void take_name(struct rp_call *call)
     call->op.phase = (uint8_t)call->step.event.phase;
 }
 
+/* For who waits for it. Another lane's op on the same stream is no longer the one that an event stands for. */
+static void note_for_waits(const struct rp_call *call)
+{
+    bool timed = call->gather != NULL && call->step.stamp_waits && call->op.position == call->step.position;
+    struct rp_waits_op op = {.comm = timed && !call->background ? call->comm : NULL,
+                             .position = call->op.position,
+                             .gather = call->op.kind == RP_OP_ALL_GATHER};
+    if (rp_waits_any())
+        rp_waits_op(&op, rp_waits_stream(call->arguments.stream));
+}
+
 void rp_call_report(struct rp_call *call, ncclResult_t result)
 {
     struct rp_op *op = &call->op;
@@ -213,6 +225,7 @@ void rp_call_report(struct rp_call *call, ncclResult_t result)
     take_name(call);
     if (call->gather != NULL)
         rp_gather_after(call->gather, call, op->position != RP_NO_POSITION);
+    note_for_waits(call);
     take_fingerprint(call, result);
     push(op);
     leave(call);

@@ -442,7 +442,7 @@ void rp_comm_ended(ncclComm_t handle, enum rp_trace_state how)
     if (comm == NULL)
         return;
     rp_recorder_state(how, comm->about.number, NULL);
-    rp_gather_end(comm->gather);
+    rp_gather_end(comm->gather, how == RP_STATE_COMM_ABORTED);
     if (how != RP_STATE_COMM_DESTROYED && how != RP_STATE_COMM_ABORTED)
         return;
     pthread_rwlock_wrlock(&comms.lock);

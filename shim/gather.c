@@ -1,6 +1,8 @@
 /*
- * Serving a call: what the engine says is done on the caller's stream, within the call. The announcement of a
- * communicator and its end stand in gather_life.c.
+ * Serving a call: what the engine says is done, within the call: on the caller's stream what is kept, compared and
+ * copied, on the child's stream what is gathered ahead. In order: taking a turn (slots, the budget), waiting with a
+ * bound, serving, words, warming and joining the child. The announcement of a communicator and its end stand in
+ * gather_life.c.
  *
  * Threads: that of the call.
  */
@@ -12,8 +14,11 @@
 #include "shim/call.h"
 #include "shim/comm.h"
 #include "shim/gather_private.h"
+#include "shim/gpu.h"
 #include "shim/pause.h"
+#include "shim/runtime.h"
 #include "shim/site.h"
+#include "shim/waits.h"
 
 /*
  * A host that waits polls without sleeping this long: verdicts come in microseconds. One that comes behind a slow
@@ -55,9 +60,36 @@ static void drain_fingerprints(struct rp_gather *gather)
 /* Device times that have come since the last call. */
 static void drain_stamps(struct rp_gather *gather)
 {
-    uint64_t position, ns;
-    while (rp_slots_stamped(gather->slots, &position, &ns))
-        rp_replay_stamp(gather->replay, position, ns);
+    uint64_t name;
+    int64_t ns;
+    while (rp_slots_stamped(gather->slots, &name, &ns))
+        rp_replay_stamp(gather->replay, name / RP_STAMP_KIND_COUNT, (enum rp_stamp_kind)(name % RP_STAMP_KIND_COUNT),
+                        ns);
+}
+
+static void stamp(struct rp_gather *gather, uint64_t position, enum rp_stamp_kind kind, cudaStream_t stream)
+{
+    rp_slots_stamp(gather->slots, stream, position * RP_STAMP_KIND_COUNT + (uint64_t)kind);
+}
+
+/* The communicator may have ended meanwhile, and what is captured has no time. */
+void rp_gather_waits(const struct rp_waits_op *op, cudaStream_t stream, enum rp_stamp_kind kind)
+{
+    struct rp_gather *gather = rp_comm_gather_enter(op->comm);
+    if (gather == NULL)
+        return;
+    if (!rp_gpu_capturing(stream))
+        stamp(gather, op->position, kind, stream);
+    rp_comm_gather_leave(op->comm);
+}
+
+void rp_gather_watch(struct rp_gather *gather, bool watched)
+{
+    if (watched && !gather->watched)
+        rp_waits_watch();
+    else if (!watched && gather->watched)
+        rp_waits_unwatch();
+    gather->watched = watched;
 }
 
 static void ask_budget(struct rp_gather *gather)
@@ -83,9 +115,13 @@ static bool get_slots(struct rp_gather *gather, const struct rp_plan *plan)
     uint64_t bytes = 0;
     for (size_t i = 0; i < plan->slot_count; i++)
         bytes += plan->slot_bytes[i];
+    for (size_t i = 0; i < plan->snapshot_count; i++)
+        bytes += plan->snapshot_bytes[i];
     ask_budget(gather);
     gather->has_slots = true; /* also where it has fewer than it wants */
-    return bytes <= gather->budget && rp_slots_resize(gather->slots, plan->slot_bytes, plan->slot_count) == RP_OK;
+    return bytes <= gather->budget &&
+           rp_slots_resize_ahead(gather->slots, plan->slot_bytes, plan->slot_count, plan->snapshot_bytes,
+                                 plan->snapshot_count, plan->prefetches > 0) == RP_OK;
 }
 
 static void drop_slots(struct rp_gather *gather)
@@ -94,9 +130,10 @@ static void drop_slots(struct rp_gather *gather)
     gather->has_slots = false;
 }
 
-static void take_turn(struct rp_gather *gather)
+static void take_turn(struct rp_gather *gather, const struct rp_nccl *real)
 {
     const struct rp_plan *wants = NULL;
+    gather->real = real;
     drain_fingerprints(gather);
     drain_stamps(gather);
     rp_replay_turn(gather->replay, budget_now(gather), &wants);
@@ -110,6 +147,7 @@ static void take_turn(struct rp_gather *gather)
 static void stop(struct rp_gather *gather)
 {
     atomic_store(&gather->following, false);
+    rp_gather_watch(gather, false);
     rp_replay_end(gather->replay);
 }
 
@@ -137,10 +175,10 @@ void rp_gather_before(struct rp_gather *gather, struct rp_call *call)
         stop(gather);
     gather->expected = call->op.position + 1;
     if (gather->ahead++ == 0)
-        take_turn(gather);
+        take_turn(gather, call->real);
     rp_replay_next(gather->replay, &call->op, &call->step);
     if (call->step.stamp)
-        rp_slots_stamp(gather->slots, call->arguments.stream, call->op.position);
+        stamp(gather, call->step.position, RP_STAMP_BEGIN, call->arguments.stream);
     call->verdict = RP_VERDICT_YES;
     refusal_text[0] = '\0';
     if (call->step.serve == RP_SERVE_REFUSE)
@@ -240,6 +278,12 @@ void rp_gather_offer(struct rp_gather *gather, struct rp_call *call, bool willin
         call->offer = RP_OFFER_MADE;
 }
 
+/* What a gather of ours that was aborted has left is nobody's. */
+static bool filled_well(const struct rp_gather *gather, const struct rp_replay_step *step)
+{
+    return !step->ahead || (gather->child != NULL && rp_child_poll(gather->child) != RP_CHILD_FAILED);
+}
+
 /* What this rank votes, once its compare has spoken. */
 static enum rp_verdict own_vote(struct rp_gather *gather, struct rp_call *call, const struct wait *wait)
 {
@@ -250,12 +294,12 @@ static enum rp_verdict own_vote(struct rp_gather *gather, struct rp_call *call, 
         return RP_VERDICT_NO; /* a withdrawal before it in the group: no wait of its own */
     if (call->offer == RP_OFFER_LATE)
         return RP_VERDICT_WITHDRAWN;
-    if (call->offer != RP_OFFER_MADE)
+    if (call->offer != RP_OFFER_MADE || !rp_gather_can(gather, step->word))
         return RP_VERDICT_NO;
     enum rp_compare compare = await_compare(gather, call->ticket, wait);
     if (compare == RP_COMPARE_PENDING)
         return RP_VERDICT_WITHDRAWN;
-    return compare == RP_COMPARE_EQUAL ? RP_VERDICT_YES : RP_VERDICT_NO;
+    return compare == RP_COMPARE_EQUAL && filled_well(gather, step) ? RP_VERDICT_YES : RP_VERDICT_NO;
 }
 
 bool rp_gather_decide(struct rp_gather *gather, struct rp_call *call)
@@ -271,7 +315,7 @@ bool rp_gather_decide(struct rp_gather *gather, struct rp_call *call)
         rp_agree_kill(agree, step->arming, step->position + 1);
     call->op.flags |= RP_OP_VOTED;
     if (call->verdict == RP_VERDICT_YES)
-        call->op.flags |= RP_OP_HIT;
+        call->op.flags |= RP_OP_HIT | (step->ahead ? RP_OP_AHEAD : 0);
     else if (call->verdict == RP_VERDICT_WITHDRAWN)
         call->op.flags |= RP_OP_WITHDRAWN;
     /* ended by another thread meanwhile: the communicator may be gone at any moment, and delivers nothing any more */
@@ -291,25 +335,56 @@ static bool stores(const struct rp_call *call)
     return call->step.serve == RP_SERVE_KEEP && call->verdict != RP_VERDICT_YES && call->offer != RP_OFFER_LATE;
 }
 
-void rp_gather_after(struct rp_gather *gather, struct rp_call *call, bool accepted)
+/* The real call's result is kept: all of it, or this rank's part, or both. */
+static void keep(struct rp_gather *gather, struct rp_call *call)
 {
     const struct rp_call_arguments *a = &call->arguments;
     const struct rp_replay_step *step = &call->step;
-    if (accepted && stores(call) && rp_slots_present(gather->slots, step->slot) &&
+    if (step->slot != RP_NO_SLOT && rp_slots_present(gather->slots, step->slot) &&
         rp_slots_store(gather->slots, step->slot, a->stream, a->receive, step->bytes, step->serial))
         call->op.flags |= RP_OP_STORED;
+    if (step->snapshot != RP_NO_SLOT)
+        rp_slots_snapshot(gather->slots, step->snapshot, a->stream, a->receive, step->bytes, step->serial);
+}
+
+/* A word of its own: it waits for the other ranks' hosts to come here, never for a device. */
+static void vote_word(struct rp_gather *gather, struct rp_call *call, bool accepted)
+{
+    const struct rp_replay_step *step = &call->step;
+    struct wait wait = wait_begin(gather);
+    bool can = accepted && rp_gather_can(gather, step->word);
+    call->verdict = rp_agree_vote(rp_channel_agree(gather->channel), step->arming, step->position, step->digest,
+                                  can ? RP_VERDICT_YES : RP_VERDICT_NO);
+    call->verdict = await_verdict(gather, step, call->verdict, &wait);
+}
+
+void rp_gather_after(struct rp_gather *gather, struct rp_call *call, bool accepted)
+{
+    const struct rp_replay_step *step = &call->step;
+    if (accepted && step->stamp_end && !call->background)
+        stamp(gather, step->position, RP_STAMP_END, call->arguments.stream);
+    rp_gather_watch(gather, step->stamp_waits);
+    if (accepted && stores(call))
+        keep(gather, call);
+    if (step->word != RP_WORD_NONE && step->serve != RP_SERVE_KEEP)
+        vote_word(gather, call, accepted);
     struct rp_replay_result result = {.verdict = call->verdict,
                                       .failed = !accepted,
                                       .event = {.module = call->op.module, .phase = (enum rp_phase)call->op.phase}};
     rp_replay_done(gather->replay, &call->op, step, &result);
+    rp_gather_issue(gather, call);
     gather->ahead--;
     gather->late = gather->late && gather->ahead > 0;
     if (accepted ? call->op.position != step->position : gather->ahead > 0)
         stop(gather); /* part of a group failed: positions are no longer what was asked about */
     gather->expected = position_ahead(gather, call);
-    if (rp_replay_state(gather->replay) == RP_REPLAY_PASSIVE && gather->ahead == 0) {
+    if (gather->ahead == 0 && rp_thread.group_depth == 0)
+        rp_gather_look_after_child(gather);
+    if (rp_replay_state(gather->replay) == RP_REPLAY_PASSIVE && rp_replay_idle(gather->replay)) {
+        rp_gather_drop_child(gather);
         drop_slots(gather);
         rp_channel_table_drop(gather->channel);
+        rp_gather_watch(gather, false);
         atomic_store(&gather->following, false);
     }
 }

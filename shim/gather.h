@@ -1,20 +1,26 @@
 /*
- * Serving the gathers of one communicator: what the engine (core/replay/replay.h) says is done here, on the caller's
- * stream, within the call. Compare, vote, then either the copy is the result or the real gather runs.
+ * Serving one communicator: what the engine (core/replay/replay.h) says is done here, within the call. On the caller's
+ * stream: compare, vote, then either the copy is the result or the real gather runs. On the child's (child.h), with
+ * REPRISE_PREFETCH=1: gathers ahead, once all ranks have agreed to by a word.
  *
- *     announce ─► real creation ─► arrived ─► start ─► (before, gather | after) for each counted call ─► end
- *     channel      (a rendezvous)   name gone   engine, slots
+ *     announce ─► real creation ─► arrived ─► start ─► for each counted call ─► end ─► close
+ *     channel      (a rendezvous)   name gone   engine, slots      │               child, engine, slots, channel go
+ *                                                                  │
+ *         before ── KEEP: offer, decide ── no: real call ── after ─┘   a word voted on, the child warmed, gathers ahead
+ *                                                                      issued; outside any group: the child joined
  *
  * NULL stands for a communicator that is not replayed, everywhere.
  *
- * Waits on the host are polls with a bound (rp_replay_bound_ns()), without a lock; they end early when the
- * communicator ends. Nothing of ours is ever issued on the application's communicator.
+ * Waits on the host are polls with a bound, without a lock: for a slot's fill, a compare and a verdict
+ * rp_replay_bound_ns(), for the first gathers of a child REPRISE_TIMEOUT; they end early when the communicator ends.
+ * child.h has what it waits for itself. Nothing of ours is ever issued on the application's communicator.
  *
  * Threads: that of the call, as NCCL wants it; end by any, figures at the exit.
  */
 #ifndef RP_GATHER_H
 #define RP_GATHER_H
 
+#include <cuda_runtime_api.h>
 #include <nccl.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -24,12 +30,13 @@
 
 struct rp_call;
 struct rp_gather;
+struct rp_waits_op;
 
 /* What replay needs to know of the options, and whom it tells what happens. Once, before any communicator. */
 struct rp_gather_options {
     uint64_t budget; /* bytes a device; 0: auto */
     uint64_t timeout_ns;
-    bool strict, trial;
+    bool strict, trial, prefetch;
     const struct rp_modules *modules; /* names of events; must stay valid */
 };
 void rp_gather_configure(const struct rp_gather_options *options);
@@ -68,18 +75,29 @@ void rp_gather_offer(struct rp_gather *gather, struct rp_call *call, bool willin
 /* KEEP, offered: votes and waits for the verdict, bounded. True: it is served, the real call must not run. */
 bool rp_gather_decide(struct rp_gather *gather, struct rp_call *call);
 
-/* The real call is enqueued (or was not needed): stores what is to be kept, tells the engine. `accepted`: it has not
- * failed. */
+/* The real call is enqueued (or was not needed): stores what is to be kept, votes on a word of its own, tells the
+ * engine, issues gathers ahead, looks after the child. `accepted`: the call has not failed. */
 void rp_gather_after(struct rp_gather *gather, struct rp_call *call, bool accepted);
+
+/*
+ * WAIT or GO of an op that is timed, at the place in the stream which waits for it. For any thread, outside its lane;
+ * nothing if that is no longer followed.
+ *
+ * The stamp is an operation of that stream right beside the wait, which is one itself: on a default stream, which other
+ * streams are ordered by, it orders nothing that the wait does not.
+ */
+void rp_gather_waits(const struct rp_waits_op *op, cudaStream_t stream, enum rp_stamp_kind kind);
 
 /* Strict: the text for ncclGetLastError() after a refused call of this thread; NULL if the last call was not refused.
  */
 const char *rp_gather_refusal(void);
 
-/* The communicator is finalized, revoked, destroyed or aborted: nothing more is served. Wakes who waits. */
-void rp_gather_end(struct rp_gather *gather);
+/*
+ * The communicator is finalized, revoked, destroyed or (`aborted`) aborted: nothing more is served. Wakes who waits.
+ */
+void rp_gather_end(struct rp_gather *gather, bool aborted);
 
-/* Nobody is inside any more, after rp_gather_end(): memory goes back, the figures are written. */
+/* Nobody is inside any more, after rp_gather_end(): the child ends, memory goes back, the figures are written. */
 void rp_gather_close(struct rp_gather *gather);
 
 /* At the exit of the process: the line of figures over all communicators. */

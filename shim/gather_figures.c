@@ -31,12 +31,17 @@ void rp_figures_tell(uint32_t number, int lane_rank, enum rp_replay_state state,
                text);
 }
 
-/* "812 hits, 5 repaired, 0 withdrawn, 12.3 GiB not sent, a cycle 505.1 ms before, 321.2 ms after" */
+/*
+ * "812 hits, 5 repaired, 0 withdrawn, 300 of the hits prefetched, 12.3 GiB not sent, a cycle 505.1 ms before, 321.2 ms
+ * after". Programs read the first four numbers.
+ */
 static void print(const struct rp_replay_figures *figures, char *text, size_t size)
 {
     char kept[32];
-    int length = snprintf(text, size, "%" PRIu64 " hits, %" PRIu64 " repaired, %" PRIu64 " withdrawn, %s not sent",
-                          figures->hits, figures->misses, figures->withdrawn,
+    int length = snprintf(text, size,
+                          "%" PRIu64 " hits, %" PRIu64 " repaired, %" PRIu64 " withdrawn, %" PRIu64
+                          " of the hits prefetched, %s not sent",
+                          figures->hits, figures->misses, figures->withdrawn, figures->ahead,
                           rp_bytes_print(figures->bytes_kept, kept, sizeof kept));
     if (figures->replay_cycle_ns == 0 || length < 0 || (size_t)length >= size)
         return;
@@ -63,6 +68,7 @@ void rp_figures_add(struct rp_replay_figures *total, const struct rp_replay_figu
     total->hits += figures->hits;
     total->misses += figures->misses;
     total->withdrawn += figures->withdrawn;
+    total->ahead += figures->ahead;
     total->stored += figures->stored;
     total->passed += figures->passed;
     total->bytes_kept += figures->bytes_kept;

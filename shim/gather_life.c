@@ -20,7 +20,7 @@
 #include "shim/gpu.h"
 
 /* Of everything that ranks must do alike: another number is another version. */
-#define TERMS "reprise replay 1"
+#define TERMS "reprise replay 2"
 
 #define NONBLOCKING "it is nonblocking"
 
@@ -57,8 +57,8 @@ bool rp_gather_names(const struct rp_gather *gather)
 static uint64_t terms(void)
 {
     char text[128];
-    int length = snprintf(text, sizeof text, TERMS "|%llu|%d|%d", (unsigned long long)rp_gather_options.timeout_ns,
-                          rp_gather_options.strict, rp_gather_options.trial);
+    int length = snprintf(text, sizeof text, TERMS "|%llu|%d|%d|%d", (unsigned long long)rp_gather_options.timeout_ns,
+                          rp_gather_options.strict, rp_gather_options.trial, rp_gather_options.prefetch);
     return XXH3_64bits(text, (size_t)length);
 }
 
@@ -134,6 +134,12 @@ static void tell(void *context, enum rp_replay_state state, const char *text)
     rp_figures_tell(gather->number, speaker, state, text);
 }
 
+static bool new_id(void *context, struct rp_replay_id *id_out)
+{
+    const struct rp_gather *gather = context;
+    return rp_child_id(gather->real, id_out);
+}
+
 static const char *presence_text(enum rp_status status)
 {
     if (status == RP_NOT_FOUND)
@@ -164,7 +170,8 @@ static const char *start(struct rp_gather *gather, const struct rp_trace_comm *a
     struct rp_replay_options replay = {.strict = rp_gather_options.strict,
                                        .trial = rp_gather_options.trial,
                                        .timeout_ns = rp_gather_options.timeout_ns,
-                                       .granule = RP_SLOTS_GRANULE};
+                                       .granule = rp_slots_granule(gather->slots),
+                                       .new_id = rp_gather_options.prefetch ? new_id : NULL};
     if (rp_replay_create(agree, table, &replay, tell, gather, &gather->replay) != RP_OK)
         return "out of memory";
     return NULL;
@@ -193,10 +200,12 @@ void rp_gather_start(struct rp_gather *gather, const struct rp_trace_comm *about
 
 /* ---------------------------------------------------------------- the end */
 
-void rp_gather_end(struct rp_gather *gather)
+void rp_gather_end(struct rp_gather *gather, bool aborted)
 {
     if (gather == NULL)
         return;
+    if (aborted)
+        atomic_store(&gather->aborted, true);
     atomic_store(&gather->ending, true);
     atomic_store(&gather->following, false);
     if (gather->channel != NULL)
@@ -208,6 +217,10 @@ void rp_gather_close(struct rp_gather *gather)
     if (gather == NULL)
         return;
     atomic_store(&gather->following, false);
+    rp_gather_watch(gather, false);
+    if (gather->child != NULL && !atomic_load(&gather->aborted))
+        rp_child_finish(gather->child, rp_gather_options.timeout_ns);
+    rp_gather_drop_child(gather);
     if (gather->replay != NULL) {
         rp_replay_end(gather->replay);
         list_remove(gather);
@@ -240,5 +253,6 @@ void rp_gather_forked(void)
 {
     pthread_mutex_init(&all.lock, NULL);
     all.first = NULL;
+    rp_gather_ahead_forked();
     all.total = (struct rp_replay_figures){0};
 }

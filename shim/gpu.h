@@ -43,7 +43,7 @@
     X(cuEventQuery)              \
     X(cuThreadExchangeStreamCaptureMode)
 
-/* What only slots use; NULL where the driver is too old to have it. */
+/* What only slots and gathers into them use; NULL where the driver is too old to have it. */
 #define RP_GPU_SLOT_FUNCTIONS(X)     \
     X(cuMemGetInfo)                  \
     X(cuMemGetAllocationGranularity) \
@@ -55,6 +55,10 @@
     X(cuMemUnmap)                    \
     X(cuMemSetAccess)                \
     X(cuMemcpyDtoDAsync)             \
+    X(cuCtxGetStreamPriorityRange)   \
+    X(cuStreamCreateWithPriority)    \
+    X(cuStreamDestroy)               \
+    X(cuEventDestroy)                \
     X(cuEventElapsedTime)            \
     X(cuPointerGetAttributes)
 

@@ -21,6 +21,7 @@
 #include "shim/pause.h"
 #include "shim/site.h"
 #include "shim/slots.h"
+#include "shim/waits.h"
 
 /* How long the end of the process may wait for fingerprints that the device has not delivered. */
 #define LAST_FINGERPRINTS_MS 500
@@ -51,6 +52,7 @@ static void forked_child(void)
     rp_slots_forked();
     rp_gather_forked();
     rp_launch_names_forked();
+    rp_waits_forked();
     if (run.modules != NULL)
         rp_modules_forked(run.modules);
     rp_thread = (struct rp_thread){0};
@@ -85,7 +87,8 @@ static bool replay_start(void)
     struct rp_gather_options gather = {.budget = run.options.budget,
                                        .timeout_ns = run.options.timeout_ns,
                                        .strict = run.options.strict,
-                                       .trial = run.options.trial};
+                                       .trial = run.options.trial,
+                                       .prefetch = run.options.prefetch};
     rp_fingerprints_configure(RP_FINGERPRINTING_FULL); /* a plan rests on all bytes of what it learned from */
     if (!record_start())
         return false;

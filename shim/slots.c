@@ -142,6 +142,12 @@ enum rp_status rp_slots_create(int device, uint32_t nranks, uint32_t rank, struc
     return RP_OK;
 }
 
+uint64_t rp_slots_granule(const struct rp_slots *slots)
+{
+    uint64_t granule = rp_slot_memory_granule(slots->ordinal);
+    return granule > 0 ? granule : 1;
+}
+
 /* What `visit` did to the sets of a device: true if it gave back memory anywhere. Sets at work are left out. */
 static bool sets_visit(int ordinal, bool (*visit)(struct rp_slots *slots))
 {

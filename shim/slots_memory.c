@@ -66,14 +66,20 @@ static CUresult chunks_map(int ordinal, struct rp_slot_memory *memory)
     return rp_gpu_driver.p_cuMemSetAccess(memory->base, memory->reserved, &access, 1);
 }
 
-/* `bytes` in whole granules; 0 if they can't be had in chunks. */
-static uint64_t whole_granules(int ordinal, uint64_t bytes)
+uint64_t rp_slot_memory_granule(int ordinal)
 {
     size_t granule = 0;
     CUmemAllocationProp of_device = properties(ordinal);
-    if (rp_gpu_driver.p_cuMemGetAllocationGranularity(&granule, &of_device, CU_MEM_ALLOC_GRANULARITY_MINIMUM) !=
-            CUDA_SUCCESS ||
-        granule == 0 || CHUNK % granule != 0 || bytes > UINT64_MAX - granule)
+    CUresult result =
+        rp_gpu_driver.p_cuMemGetAllocationGranularity(&granule, &of_device, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+    return result == CUDA_SUCCESS && granule > 0 && CHUNK % granule == 0 ? granule : 0;
+}
+
+/* `bytes` in whole granules; 0 if they can't be had in chunks. */
+static uint64_t whole_granules(int ordinal, uint64_t bytes)
+{
+    uint64_t granule = rp_slot_memory_granule(ordinal);
+    if (granule == 0 || bytes > UINT64_MAX - granule)
         return 0;
     return (bytes + granule - 1) / granule * granule;
 }

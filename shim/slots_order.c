@@ -77,7 +77,8 @@ bool rp_slot_order_wrote(struct rp_slot_order *order, CUstream stream)
 
 bool rp_slot_order_settled(const struct rp_slot_order *order)
 {
-    return !order->lost && (!order->written || rp_gpu_driver.p_cuEventQuery(order->write) == CUDA_SUCCESS);
+    return !order->lost && order->open == NULL &&
+           (!order->written || rp_gpu_driver.p_cuEventQuery(order->write) == CUDA_SUCCESS);
 }
 
 bool rp_slot_order_idle(const struct rp_slot_order *order)

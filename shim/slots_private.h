@@ -1,6 +1,6 @@
 /*
- * What the files of slots share. A set of slots owns slot objects; each has for good a place in the set's array of
- * serials and its events. An object is in exactly one of three places:
+ * What the files of slots share. A set of slots owns slot objects, for whole units and for snapshots alike; each has
+ * for good a place in the set's array of serials and its events. An object is in exactly one of three places:
  *
  *     free ── resize gives it memory ──► table ── resize, destroy ──► graves ── its work has ended ──► free
  *                                        (memory comes and goes: reclaim)       (memory goes back)
@@ -36,6 +36,8 @@ struct rp_slot_memory {
     uint64_t reserved, mapped;
 };
 
+/* Memory is had in multiples of it; 0: of none that fits. */
+uint64_t rp_slot_memory_granule(int ordinal);
 /* At least `bytes`, all or nothing. RP_NO_MEMORY. In the device's context, as everything that follows. */
 enum rp_status rp_slot_memory_get(int ordinal, uint64_t bytes, struct rp_slot_memory *memory_out);
 /* In the child of a fork. */
@@ -52,6 +54,7 @@ struct rp_slot_order {
     unsigned reads;                   /* entries in use */
     unsigned oldest;                  /* entry that a further stream takes over */
     bool written;                     /* `write` is recorded */
+    CUstream open;                    /* a write goes on there whose end `write` does not tell yet; NULL: none */
     bool lost;                        /* work is under way that no event tells the end of: never touched again */
 };
 
@@ -63,7 +66,7 @@ bool rp_slot_order_write(struct rp_slot_order *order, CUstream stream);
 /* The work that was enqueued behind it ends here; also after an error half-way. False: lost. */
 bool rp_slot_order_did_read(struct rp_slot_order *order, CUstream stream);
 bool rp_slot_order_wrote(struct rp_slot_order *order, CUstream stream);
-/* The last write has ended. */
+/* No write is under way or open. False also where that can't be told (lost). */
 bool rp_slot_order_settled(const struct rp_slot_order *order);
 /* All work has ended. */
 bool rp_slot_order_idle(const struct rp_slot_order *order);
@@ -74,9 +77,18 @@ struct rp_slot {
     struct rp_slot_order order;
     struct rp_slot_memory memory;
     uint64_t bytes;     /* asked for; 0: no memory */
-    uint64_t part;      /* of one rank, as the last store has it; 0: nothing that may be served */
+    uint64_t part;      /* of one rank, as the last store or fill has it; 0: nothing that may be served or sent */
+    uint64_t live;      /* of the own part, left there to be sent by the fill that comes next; 0: nothing */
+    CUstream filler;    /* whose fill the last write was; NULL: nobody's */
+    uint64_t filling;   /* of one rank, while a fill is open; 0: its end leaves nobody's content */
     CUdeviceptr serial; /* its own for good */
     struct rp_slot *next;
+};
+
+/* Slots by number. */
+struct rp_slot_table {
+    struct rp_slot **slots;
+    size_t count;
 };
 
 /* ACTIVE becomes RETIRED without the lock: whoever destroys must not wait for who is inside. */
@@ -88,8 +100,8 @@ struct rp_slots {
     uint32_t nranks, rank;
     _Atomic int state; /* enum rp_slots_state; release of rp_slots_destroy() pairs with acquire of rp_slots_sweep() */
     pthread_mutex_t lock; /* over all that follows */
-    struct rp_slot **table;
-    size_t count;
+    struct rp_slot_table table, snapshots;
+    bool fills; /* gathers of ours go there: when memory is given back the largest slot stays, for all of them */
     struct rp_slot *graves, *free;
     uint32_t cells_used;
     struct rp_compare_entry *entries; /* our own pages, pinned: they outlive the context */
@@ -98,16 +110,19 @@ struct rp_slots {
     bool ready;     /* `zeroed` has ended */
     uint64_t next_ticket;
     CUevent stamps[RP_SLOTS_STAMPS]; /* by number */
-    uint64_t stamp_positions[RP_SLOTS_STAMPS];
+    uint64_t stamp_names[RP_SLOTS_STAMPS];
     uint64_t stamps_first, stamps_given, stamps_next; /* numbers: of this communicator; not given out; not taken */
     struct rp_slots *next;                            /* in the list of all sets; constant */
 };
 
 /* The slot if it is there and may be used, or NULL. With the lock held, as all that follows. */
-struct rp_slot *rp_slots_at(const struct rp_slots *slots, uint32_t slot);
+struct rp_slot *rp_slots_at(const struct rp_slot_table *table, uint32_t slot);
 
 /* Gives back what has ended: of graves, and the set itself if it is retired. True if memory went back. */
 bool rp_slots_sweep(struct rp_slots *slots);
+
+/* Of those that have memory; NULL: none has. */
+struct rp_slot *rp_slots_largest(const struct rp_slots *slots);
 
 /* Gives back the memory of slots whose work has ended. True if any went. */
 bool rp_slots_give(struct rp_slots *slots);
@@ -118,6 +133,15 @@ bool rp_slots_give(struct rp_slots *slots);
 enum rp_status rp_slots_make_stamps(struct rp_slots *slots);
 
 /* Work (slots_work.c) ---------------------------------------------------------------------------------------------- */
+
+/* Each enqueues on `stream`. False: it did not. */
+bool rp_slots_stamp_cell(const struct rp_slots *slots, CUstream stream, CUdeviceptr cell, uint64_t value);
+/* Nothing to do for no bytes. */
+bool rp_slots_copy(CUstream stream, CUdeviceptr to, CUdeviceptr from, uint64_t bytes);
+/* `stream` waits for the first values of states and cells, until they are known to be there. */
+bool rp_slots_wait_zeroed(struct rp_slots *slots, CUstream stream);
+/* Memory of this device: a kernel of ours that touched anything else would be the application's end. */
+bool rp_slots_on_device(const struct rp_slots *slots, CUdeviceptr address);
 
 /* On the device's own stream: each kernel once, and copies, so that all their code is loaded. */
 enum rp_status rp_slots_warm(const struct rp_slots *slots);

@@ -8,19 +8,19 @@
 
 #include "shim/slots_private.h"
 
-struct rp_slot *rp_slots_at(const struct rp_slots *slots, uint32_t slot)
+struct rp_slot *rp_slots_at(const struct rp_slot_table *table, uint32_t slot)
 {
-    if (slot >= slots->count || slots->table[slot] == NULL)
+    if (slot >= table->count || table->slots[slot] == NULL)
         return NULL;
-    struct rp_slot *found = slots->table[slot];
-    return found->bytes > 0 && !found->order.lost ? found : NULL;
+    struct rp_slot *found = table->slots[slot];
+    return found->bytes > 0 && !found->order.lost && found->order.open == NULL ? found : NULL;
 }
 
 static void slot_give(struct rp_slots *slots, struct rp_slot *slot)
 {
     rp_slot_memory_put(slots->ordinal, &slot->memory);
-    slot->bytes = 0;
-    slot->part = 0;
+    slot->bytes = slot->part = slot->live = slot->filling = 0;
+    slot->filler = NULL;
 }
 
 static void slot_bury(struct rp_slots *slots, struct rp_slot *slot)
@@ -48,14 +48,20 @@ static bool graves_sweep(struct rp_slots *slots)
     return gave;
 }
 
-static void table_bury(struct rp_slots *slots)
+static void table_bury(struct rp_slots *slots, struct rp_slot_table *table)
 {
-    for (size_t i = 0; i < slots->count; i++)
-        if (slots->table[i] != NULL)
-            slot_bury(slots, slots->table[i]);
-    free(slots->table);
-    slots->table = NULL;
-    slots->count = 0;
+    for (size_t i = 0; i < table->count; i++)
+        if (table->slots[i] != NULL)
+            slot_bury(slots, table->slots[i]);
+    free(table->slots);
+    *table = (struct rp_slot_table){0};
+}
+
+static void tables_bury(struct rp_slots *slots)
+{
+    table_bury(slots, &slots->table);
+    table_bury(slots, &slots->snapshots);
+    slots->fills = false;
 }
 
 bool rp_slots_sweep(struct rp_slots *slots)
@@ -63,24 +69,43 @@ bool rp_slots_sweep(struct rp_slots *slots)
     /* pairs with the release in rp_slots_destroy() */
     bool retired = atomic_load_explicit(&slots->state, memory_order_acquire) == RP_SLOTS_RETIRED;
     if (retired)
-        table_bury(slots);
+        tables_bury(slots);
     bool gave = graves_sweep(slots);
     if (retired && slots->graves == NULL)
         atomic_store_explicit(&slots->state, RP_SLOTS_FREE, memory_order_relaxed); /* seen under the lock */
     return gave;
 }
 
-bool rp_slots_give(struct rp_slots *slots)
+struct rp_slot *rp_slots_largest(const struct rp_slots *slots)
+{
+    struct rp_slot *largest = NULL;
+    for (size_t i = 0; i < slots->table.count; i++) {
+        struct rp_slot *slot = slots->table.slots[i];
+        if (slot != NULL && slot->bytes > (largest != NULL ? largest->bytes : 0))
+            largest = slot;
+    }
+    return largest;
+}
+
+/* All but `kept`. */
+static bool table_give(struct rp_slots *slots, const struct rp_slot_table *table, const struct rp_slot *kept)
 {
     bool gave = false;
-    for (uint32_t i = 0; i < slots->count; i++) {
-        struct rp_slot *slot = rp_slots_at(slots, i);
-        if (slot == NULL || !rp_slot_order_idle(&slot->order))
+    for (uint32_t i = 0; i < table->count; i++) {
+        struct rp_slot *slot = rp_slots_at(table, i);
+        if (slot == NULL || slot == kept || !rp_slot_order_idle(&slot->order))
             continue;
         slot_give(slots, slot);
         gave = true;
     }
     return gave;
+}
+
+bool rp_slots_give(struct rp_slots *slots)
+{
+    const struct rp_slot *sink = slots->fills ? rp_slots_largest(slots) : NULL;
+    bool gave = table_give(slots, &slots->table, sink);
+    return table_give(slots, &slots->snapshots, NULL) || gave;
 }
 
 /* An object without memory, or NULL: rp_gpu_error() says why. */
@@ -105,11 +130,11 @@ static struct rp_slot *slot_new(struct rp_slots *slots)
 }
 
 /* A slot of that size at an index of the new table, unless there is one. */
-static enum rp_status slot_fill(struct rp_slots *slots, size_t index, uint64_t bytes)
+static enum rp_status slot_fill(struct rp_slots *slots, struct rp_slot_table *table, size_t index, uint64_t bytes)
 {
-    if (slots->table[index] != NULL)
+    if (table->slots[index] != NULL)
         return RP_OK;
-    struct rp_slot *slot = slots->table[index] = slot_new(slots);
+    struct rp_slot *slot = table->slots[index] = slot_new(slots);
     if (slot == NULL)
         return RP_NO_MEMORY;
     enum rp_status status = rp_slot_memory_get(slots->ordinal, bytes, &slot->memory);
@@ -118,57 +143,82 @@ static enum rp_status slot_fill(struct rp_slots *slots, size_t index, uint64_t b
     return status;
 }
 
-/* The slots of the old table that fit go to the same places of `table`, the others into the graves. */
-static void table_move(struct rp_slots *slots, struct rp_slot **table, const uint64_t *bytes, size_t count)
+/* A table of `count` places: what fits of the old one at the same places, the rest of it goes into the graves. */
+static enum rp_status table_move(struct rp_slots *slots, struct rp_slot_table *table, const uint64_t *bytes,
+                                 size_t count)
 {
-    for (uint32_t i = 0; i < slots->count && i < count; i++) {
-        struct rp_slot *slot = rp_slots_at(slots, i);
+    struct rp_slot **places = calloc(count > 0 ? count : 1, sizeof(struct rp_slot *));
+    if (places == NULL)
+        return rp_gpu_fail(RP_NO_MEMORY, "no memory for slots", CUDA_SUCCESS);
+    for (uint32_t i = 0; i < table->count && i < count; i++) {
+        struct rp_slot *slot = rp_slots_at(table, i);
         if (slot == NULL || slot->bytes != bytes[i])
             continue;
-        table[i] = slot;
-        slots->table[i] = NULL;
+        places[i] = slot;
+        table->slots[i] = NULL;
     }
-    table_bury(slots);
-    slots->table = table;
-    slots->count = count;
-}
-
-static enum rp_status resize(struct rp_slots *slots, const uint64_t *bytes, size_t count)
-{
-    struct rp_slot **table = calloc(count > 0 ? count : 1, sizeof(struct rp_slot *));
-    if (table == NULL) {
-        table_bury(slots);
-        return rp_gpu_fail(RP_NO_MEMORY, "no memory for slots", CUDA_SUCCESS);
-    }
-    table_move(slots, table, bytes, count);
-    graves_sweep(slots);
-    for (size_t i = 0; i < count; i++) {
-        enum rp_status status = slot_fill(slots, i, bytes[i]);
-        if (status == RP_OK)
-            continue;
-        table_bury(slots);
-        graves_sweep(slots);
-        return status;
-    }
+    table_bury(slots, table);
+    *table = (struct rp_slot_table){places, count};
     return RP_OK;
 }
 
-enum rp_status rp_slots_resize(struct rp_slots *slots, const uint64_t *bytes, size_t count)
+static enum rp_status table_fill(struct rp_slots *slots, struct rp_slot_table *table, const uint64_t *bytes)
 {
+    enum rp_status status = RP_OK;
+    for (size_t i = 0; i < table->count && status == RP_OK; i++)
+        status = slot_fill(slots, table, i, bytes[i]);
+    return status;
+}
+
+/* What is wanted of both tables: sizes of slots and of snapshots. */
+struct sizes {
+    const uint64_t *slots, *snapshots;
+    size_t slot_count, snapshot_count;
+};
+
+/* Memory that is given up goes back before more is asked for. */
+static enum rp_status resize(struct rp_slots *slots, const struct sizes *sizes)
+{
+    enum rp_status status = table_move(slots, &slots->table, sizes->slots, sizes->slot_count);
+    if (status == RP_OK)
+        status = table_move(slots, &slots->snapshots, sizes->snapshots, sizes->snapshot_count);
+    graves_sweep(slots);
+    if (status == RP_OK)
+        status = table_fill(slots, &slots->table, sizes->slots);
+    if (status == RP_OK)
+        status = table_fill(slots, &slots->snapshots, sizes->snapshots);
+    if (status == RP_OK)
+        return RP_OK;
+    tables_bury(slots);
+    graves_sweep(slots);
+    return status;
+}
+
+enum rp_status rp_slots_resize_ahead(struct rp_slots *slots, const uint64_t *bytes, size_t count,
+                                     const uint64_t *snapshot_bytes, size_t snapshot_count, bool fills)
+{
+    struct sizes sizes = {bytes, snapshot_bytes, count, snapshot_count};
     struct rp_gpu_scope scope;
     if (!rp_gpu_enter(&scope, slots->device->context))
         return rp_gpu_fail(RP_NO_MEMORY, "the device's primary context can't be made current", CUDA_SUCCESS);
     pthread_mutex_lock(&slots->lock);
-    enum rp_status status = resize(slots, bytes, count);
+    enum rp_status status = resize(slots, &sizes);
+    slots->fills = fills && status == RP_OK;
     pthread_mutex_unlock(&slots->lock);
     rp_gpu_leave(&scope);
     return status;
 }
 
+enum rp_status rp_slots_resize(struct rp_slots *slots, const uint64_t *bytes, size_t count)
+{
+    const uint64_t none = 0;
+    return rp_slots_resize_ahead(slots, bytes, count, &none, 0, false);
+}
+
 bool rp_slots_present(struct rp_slots *slots, uint32_t slot)
 {
     pthread_mutex_lock(&slots->lock);
-    bool present = rp_slots_at(slots, slot) != NULL;
+    bool present = rp_slots_at(&slots->table, slot) != NULL;
     pthread_mutex_unlock(&slots->lock);
     return present;
 }
@@ -179,19 +229,25 @@ bool rp_slots_settled(struct rp_slots *slots, uint32_t slot)
     if (!rp_gpu_enter(&scope, slots->device->context))
         return false;
     pthread_mutex_lock(&slots->lock);
-    bool none = slot >= slots->count || slots->table[slot] == NULL;
-    bool settled = none || rp_slot_order_settled(&slots->table[slot]->order);
+    bool none = slot >= slots->table.count || slots->table.slots[slot] == NULL;
+    bool settled = none || rp_slot_order_settled(&slots->table.slots[slot]->order);
     pthread_mutex_unlock(&slots->lock);
     rp_gpu_leave(&scope);
     return settled;
 }
 
-uint64_t rp_slots_own(struct rp_slots *slots)
+static uint64_t table_own(const struct rp_slot_table *table)
 {
     uint64_t own = 0;
+    for (size_t i = 0; i < table->count; i++)
+        own += table->slots[i] != NULL ? table->slots[i]->memory.mapped : 0;
+    return own;
+}
+
+uint64_t rp_slots_own(struct rp_slots *slots)
+{
     pthread_mutex_lock(&slots->lock);
-    for (size_t i = 0; i < slots->count; i++)
-        own += slots->table[i] != NULL ? slots->table[i]->memory.mapped : 0;
+    uint64_t own = table_own(&slots->table) + table_own(&slots->snapshots);
     pthread_mutex_unlock(&slots->lock);
     return own;
 }

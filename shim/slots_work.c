@@ -11,10 +11,15 @@
 /* Bytes that a thread compares at least, so that small shards don't pay for many blocks. */
 #define LEAST_BYTES 128u
 
-static CUresult launch_stamp(const struct rp_slots *slots, CUstream stream, CUdeviceptr serial, uint64_t value)
+static CUresult launch_stamp(const struct rp_slots *slots, CUstream stream, CUdeviceptr cell, uint64_t value)
 {
-    void *parameters[] = {&serial, &value};
+    void *parameters[] = {&cell, &value};
     return rp_gpu_driver.p_cuLaunchKernel(slots->device->stamp, 1, 1, 1, 1, 1, 1, 0, stream, parameters, NULL);
+}
+
+bool rp_slots_stamp_cell(const struct rp_slots *slots, CUstream stream, CUdeviceptr cell, uint64_t value)
+{
+    return launch_stamp(slots, stream, cell, value) == CUDA_SUCCESS;
 }
 
 /* What a compare is given. */
@@ -39,8 +44,7 @@ static CUresult launch_compare(const struct rp_slots *slots, CUstream stream, st
                                           stream, parameters, NULL);
 }
 
-/* Nothing to do for no bytes. */
-static bool copy(CUstream stream, CUdeviceptr to, CUdeviceptr from, uint64_t bytes)
+bool rp_slots_copy(CUstream stream, CUdeviceptr to, CUdeviceptr from, uint64_t bytes)
 {
     return bytes == 0 || rp_gpu_driver.p_cuMemcpyDtoDAsync(to, from, bytes, stream) == CUDA_SUCCESS;
 }
@@ -61,8 +65,7 @@ enum rp_status rp_slots_warm(const struct rp_slots *slots)
     return RP_OK;
 }
 
-/* Until the first values of states and cells are known to be there, the stream waits for them. */
-static bool wait_zeroed(struct rp_slots *slots, CUstream stream)
+bool rp_slots_wait_zeroed(struct rp_slots *slots, CUstream stream)
 {
     if (!slots->ready)
         slots->ready = rp_gpu_driver.p_cuEventQuery(slots->zeroed) == CUDA_SUCCESS;
@@ -70,8 +73,7 @@ static bool wait_zeroed(struct rp_slots *slots, CUstream stream)
            rp_gpu_driver.p_cuStreamWaitEvent(stream, slots->zeroed, CU_EVENT_WAIT_DEFAULT) == CUDA_SUCCESS;
 }
 
-/* Memory of this device: a kernel of ours that touched anything else would be the application's end. */
-static bool on_device(const struct rp_slots *slots, CUdeviceptr address)
+bool rp_slots_on_device(const struct rp_slots *slots, CUdeviceptr address)
 {
     CUmemorytype type = CU_MEMORYTYPE_HOST;
     int ordinal = -1;
@@ -89,27 +91,43 @@ struct gather {
     uint64_t serial; /* of the op, or expected */
 };
 
-static bool store_enqueue(const struct rp_slots *slots, const struct rp_slot *slot, const struct gather *gather)
+/* The bytes behind `receive` into the slot: `parts` parts. */
+static bool store_enqueue(const struct rp_slots *slots, const struct rp_slot *slot, const struct gather *gather,
+                          uint32_t parts)
 {
-    return launch_stamp(slots, gather->stream, slot->serial, RP_SERIAL_NONE) == CUDA_SUCCESS &&
-           copy(gather->stream, slot->memory.base, gather->receive, gather->bytes * slots->nranks) &&
-           launch_stamp(slots, gather->stream, slot->serial, gather->serial) == CUDA_SUCCESS;
+    return rp_slots_stamp_cell(slots, gather->stream, slot->serial, RP_SERIAL_NONE) &&
+           rp_slots_copy(gather->stream, slot->memory.base, gather->receive, gather->bytes * parts) &&
+           rp_slots_stamp_cell(slots, gather->stream, slot->serial, gather->serial);
 }
 
-static bool store(struct rp_slots *slots, uint32_t number, const struct gather *gather)
+static bool store(struct rp_slots *slots, struct rp_slot *slot, const struct gather *gather, uint32_t parts)
 {
-    struct rp_slot *slot = rp_slots_at(slots, number);
-    if (slot == NULL)
-        return false;
-    slot->part = 0;
-    if (gather->bytes == 0 || gather->bytes > slot->bytes / slots->nranks || gather->serial == RP_SERIAL_NONE ||
-        !on_device(slots, gather->receive) || !wait_zeroed(slots, gather->stream) ||
+    slot->part = slot->live = 0;
+    slot->filler = NULL;
+    if (gather->bytes == 0 || gather->bytes > slot->bytes / parts || gather->serial == RP_SERIAL_NONE ||
+        !rp_slots_on_device(slots, gather->receive) || !rp_slots_wait_zeroed(slots, gather->stream) ||
         !rp_slot_order_write(&slot->order, gather->stream))
         return false;
-    bool stored = store_enqueue(slots, slot, gather);
+    bool stored = store_enqueue(slots, slot, gather, parts);
     stored = rp_slot_order_wrote(&slot->order, gather->stream) && stored;
     if (stored)
         slot->part = gather->bytes;
+    return stored;
+}
+
+static bool store_in(struct rp_slots *slots, const struct rp_slot_table *table, uint32_t number,
+                     const struct gather *gather, uint32_t parts)
+{
+    struct rp_gpu_scope scope;
+    bool entered = rp_gpu_enter(&scope, slots->device->context);
+    pthread_mutex_lock(&slots->lock);
+    struct rp_slot *slot = rp_slots_at(table, number);
+    if (!entered && slot != NULL)
+        slot->part = slot->live = 0;
+    bool stored = entered && slot != NULL && store(slots, slot, gather, parts);
+    pthread_mutex_unlock(&slots->lock);
+    if (entered)
+        rp_gpu_leave(&scope);
     return stored;
 }
 
@@ -117,16 +135,15 @@ bool rp_slots_store(struct rp_slots *slots, uint32_t slot, cudaStream_t stream, 
                     uint64_t serial)
 {
     struct gather gather = {(CUstream)stream, 0, (CUdeviceptr)(uintptr_t)receive, bytes, serial};
-    struct rp_gpu_scope scope;
-    bool entered = rp_gpu_enter(&scope, slots->device->context);
-    pthread_mutex_lock(&slots->lock);
-    if (!entered && rp_slots_at(slots, slot) != NULL)
-        slots->table[slot]->part = 0;
-    bool stored = entered && store(slots, slot, &gather);
-    pthread_mutex_unlock(&slots->lock);
-    if (entered)
-        rp_gpu_leave(&scope);
-    return stored;
+    return store_in(slots, &slots->table, slot, &gather, slots->nranks);
+}
+
+bool rp_slots_snapshot(struct rp_slots *slots, uint32_t snapshot, cudaStream_t stream, const void *receive,
+                       uint64_t bytes, uint64_t serial)
+{
+    CUdeviceptr own = (CUdeviceptr)(uintptr_t)receive + bytes * slots->rank;
+    struct gather gather = {(CUstream)stream, 0, own, bytes, serial};
+    return store_in(slots, &slots->snapshots, snapshot, &gather, 1);
 }
 
 /* Pairs with the system fence in publish_verdict() (kernels.cu): who sees the verdict may use its state again. */
@@ -168,18 +185,18 @@ static bool deliver(const struct rp_slots *slots, const struct rp_slot *slot, co
 {
     uint64_t own = gather->bytes * slots->rank, behind = own + gather->bytes;
     bool in_place = gather->send == gather->receive + own;
-    return copy(gather->stream, gather->receive, slot->memory.base, own) &&
-           copy(gather->stream, gather->receive + behind, slot->memory.base + behind,
-                gather->bytes * slots->nranks - behind) &&
-           copy(gather->stream, gather->receive + own, gather->send, in_place ? 0 : gather->bytes);
+    return rp_slots_copy(gather->stream, gather->receive, slot->memory.base, own) &&
+           rp_slots_copy(gather->stream, gather->receive + behind, slot->memory.base + behind,
+                         gather->bytes * slots->nranks - behind) &&
+           rp_slots_copy(gather->stream, gather->receive + own, gather->send, in_place ? 0 : gather->bytes);
 }
 
 static bool serve(struct rp_slots *slots, uint32_t number, const struct gather *gather, uint64_t *ticket_out)
 {
-    struct rp_slot *slot = rp_slots_at(slots, number);
+    struct rp_slot *slot = rp_slots_at(&slots->table, number);
     if (slot == NULL || gather->bytes == 0 || gather->bytes != slot->part || gather->serial == RP_SERIAL_NONE ||
-        !entry_free(slots) || !places_fit(slots, gather) || !on_device(slots, gather->send) ||
-        !on_device(slots, gather->receive) || !wait_zeroed(slots, gather->stream) ||
+        !entry_free(slots) || !places_fit(slots, gather) || !rp_slots_on_device(slots, gather->send) ||
+        !rp_slots_on_device(slots, gather->receive) || !rp_slots_wait_zeroed(slots, gather->stream) ||
         !rp_slot_order_read(&slot->order, gather->stream))
         return false;
     uint64_t ticket = 0;

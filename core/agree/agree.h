@@ -79,13 +79,23 @@ static inline bool rp_verdict_disarms(enum rp_verdict verdict)
 #define RP_AGREE_RANKS 512u /* more: passive */
 #define RP_NO_ARMING UINT32_MAX
 
+/* What a proposal asks for. */
+enum rp_proposal_kind {
+    RP_PROPOSE_ARM,
+    RP_PROPOSE_LEARN, /* to learn again, from `at` on */
+    RP_PROPOSE_JOIN,  /* to join the child communicator */
+};
+
 /* A proposal of the lane's rank 0: what to replay and from where. Written once, before it is published. */
 struct rp_proposal {
+    uint64_t kind;     /* enum rp_proposal_kind */
     uint64_t from, to; /* positions of the learning data that the plan is compiled from */
     uint64_t plan;     /* hash of the plan */
     uint64_t at;       /* position from which the plan holds */
     uint64_t budget;   /* bytes a rank; the least of all */
     uint64_t cycle_ns; /* plain cycle; the largest of all */
+    /* What a transfer takes (plan.h), as rank 0 measured it. Both 0: the plan is compiled without times. */
+    uint64_t link_latency_ns, link_ns_per_mib;
 };
 
 struct rp_agree_shared; /* the memory; laid out in agree_shared.h */
@@ -128,7 +138,10 @@ enum rp_status rp_agree_complete(struct rp_agree *agree, uint32_t nranks, uint32
     X(left)      /* it will touch no arming below it any more */                      \
     X(published) /* learning data of every position below it is in the table */       \
     X(budget)    /* bytes that it could give to this lane now, plus 1; 0: not told */ \
-    X(cycle_ns)  /* its plain cycle */
+    X(cycle_ns)  /* its plain cycle */                                                \
+    X(child)     /* has it joined the child communicator? enum rp_child_of_rank */
+
+enum rp_child_of_rank { RP_CHILD_OF_RANK_NONE, RP_CHILD_OF_RANK_JOINED, RP_CHILD_OF_RANK_FAILED };
 
 #define X(field)                                                       \
     void rp_agree_set_##field(struct rp_agree *agree, uint64_t value); \

@@ -4,13 +4,13 @@
  *        0 +-----------------------------------------------------------+
  *          | joined | proposals | given up                             |  one cache line
  *       64 +-----------------------------------------------------------+
- *          | place 0:  proposal (48 bytes) | word | dead               |  a cache line each:
+ *          | place 0:  proposal (64 bytes) | word | dead               |  two cache lines each:
  *          | ...                                                       |  arming modulo RP_AGREE_ARMINGS
  *          | place RP_AGREE_ARMINGS - 1                                |
- *     4160 +-----------------------------------------------------------+
+ *     8256 +-----------------------------------------------------------+
  *          | word 0 | word 1 | ...                                     |  decision words, 8 bytes each:
  *          | ...                             word RP_AGREE_WORDS - 1   |  position modulo RP_AGREE_WORDS
- *    12352 +-----------------------------------------------------------+
+ *    16448 +-----------------------------------------------------------+
  *          | seat 0:  here terms token rank passed published ...       |  two cache lines each, in the
  *          | ...                                                       |  order of arrival; written by
  *          | seat `seats` - 1                                          |  the rank that sits there
@@ -55,7 +55,7 @@ struct rp_agree_shared {
     struct rp_agree_seat seats[];
 };
 
-_Static_assert(sizeof(struct rp_agree_arming) == 64 && sizeof(struct rp_agree_seat) == 128, "whole cache lines");
+_Static_assert(sizeof(struct rp_agree_arming) == 128 && sizeof(struct rp_agree_seat) == 128, "whole cache lines");
 
 static inline struct rp_agree_arming *rp_agree_arming(const struct rp_agree *agree, uint32_t arming)
 {

@@ -4,6 +4,8 @@
  * The table, in memory that all ranks share:
  *
  *     first[rank]                where each rank's learning begins
+ *     id                         128 bytes, what all need to join the child communicator; rank 0 writes it
+ *     gap[place]                 ns of compute before a gather, 4 bytes each; rank 0 writes them
  *     entry[rank][place][2]      place = position modulo rp_learn_positions(); a rank writes its own row
  *
  * Memory orders. A rank publishes (release, agree.h) every position below p and only then writes the entry of p, and
@@ -12,6 +14,8 @@
  *   - an entry is stored with release and loaded with acquire: who read the entry of a later position in the same
  *     place also sees that its writer had published up to that position. A reader therefore looks at the largest
  *     `published` after it has read: if that has not reached from + positions, nothing it read was overwritten.
+ * Id and gaps are stored before the release of their proposal and loaded behind the acquire of it (agree.h), so
+ * relaxed.
  */
 #include "core/replay/learn.h"
 
@@ -26,6 +30,7 @@
 #define POSITIONS_MOST ((size_t)16384)
 #define ENTRIES_MOST (((size_t)4 << 20) / sizeof(struct entry))
 #define LINE 64u
+#define ID_WORDS (sizeof(struct rp_replay_id) / sizeof(uint64_t)) /* whole lines */
 
 struct entry {
     _Atomic uint64_t word[2];
@@ -38,6 +43,8 @@ struct seen {
 
 struct rp_learn {
     _Atomic uint64_t *firsts; /* NULL: no table */
+    _Atomic uint64_t *id;     /* ID_WORDS */
+    _Atomic uint32_t *gaps;
     struct entry *entries;
     uint32_t nranks, rank;
     size_t positions;
@@ -51,6 +58,11 @@ struct rp_learn {
 static size_t firsts_bytes(uint32_t nranks)
 {
     return (nranks * sizeof(_Atomic uint64_t) + LINE - 1) / LINE * LINE;
+}
+
+static size_t gaps_bytes(size_t positions)
+{
+    return positions * sizeof(_Atomic uint32_t); /* whole lines */
 }
 
 size_t rp_learn_positions(uint32_t nranks)
@@ -67,7 +79,10 @@ size_t rp_learn_positions(uint32_t nranks)
 size_t rp_learn_bytes(uint32_t nranks)
 {
     size_t positions = rp_learn_positions(nranks);
-    return positions == 0 ? 0 : firsts_bytes(nranks) + nranks * positions * sizeof(struct entry);
+    if (positions == 0)
+        return 0;
+    return firsts_bytes(nranks) + sizeof(struct rp_replay_id) + gaps_bytes(positions) +
+           nranks * positions * sizeof(struct entry);
 }
 
 enum rp_status rp_learn_create(void *table, uint32_t nranks, uint32_t rank, struct rp_learn **learn_out)
@@ -88,7 +103,9 @@ enum rp_status rp_learn_create(void *table, uint32_t nranks, uint32_t rank, stru
     }
     if (table != NULL) {
         learn->firsts = table;
-        learn->entries = (struct entry *)((char *)table + firsts_bytes(nranks));
+        learn->id = (_Atomic uint64_t *)((char *)table + firsts_bytes(nranks));
+        learn->gaps = (_Atomic uint32_t *)(learn->id + ID_WORDS);
+        learn->entries = (struct entry *)((char *)learn->gaps + gaps_bytes(positions));
     }
     learn->nranks = nranks;
     learn->rank = rank;
@@ -261,4 +278,43 @@ enum rp_status rp_learn_read(const struct rp_learn *learn, const struct rp_agree
             add_entries(learn, position, item->content);
     }
     return from < to && from < table_begins(learn, agree) ? RP_NOT_FOUND : RP_OK;
+}
+
+/* ---------------------------------------------------------------- times */
+
+void rp_learn_set_id(struct rp_learn *learn, const struct rp_replay_id *id)
+{
+    uint64_t words[ID_WORDS];
+
+    memcpy(words, id, sizeof(words));
+    for (size_t i = 0; i < ID_WORDS && learn->id != NULL; i++) /* relaxed: the proposal orders it */
+        atomic_store_explicit(&learn->id[i], words[i], memory_order_relaxed);
+}
+
+void rp_learn_id(const struct rp_learn *learn, struct rp_replay_id *id_out)
+{
+    uint64_t words[ID_WORDS] = {0};
+
+    for (size_t i = 0; i < ID_WORDS && learn->id != NULL; i++)
+        words[i] = atomic_load_explicit(&learn->id[i], memory_order_relaxed);
+    memcpy(id_out, words, sizeof(words));
+}
+
+void rp_learn_set_gaps(struct rp_learn *learn, uint64_t from, uint64_t to, const uint64_t *gap_ns)
+{
+    for (uint64_t position = from; position < to && learn->gaps != NULL; position++) {
+        uint64_t ns = gap_ns[position - from];
+        /* relaxed: the proposal orders it, and pairs with rp_learn_gaps() */
+        atomic_store_explicit(&learn->gaps[position & (learn->positions - 1)],
+                              (uint32_t)(ns < UINT32_MAX ? ns : UINT32_MAX), memory_order_relaxed);
+    }
+}
+
+void rp_learn_gaps(const struct rp_learn *learn, uint64_t from, uint64_t to, uint64_t *gap_ns_out)
+{
+    for (uint64_t position = from; position < to; position++)
+        gap_ns_out[position - from] =
+            learn->gaps == NULL
+                ? 0
+                : atomic_load_explicit(&learn->gaps[position & (learn->positions - 1)], memory_order_relaxed);
 }

@@ -1,7 +1,7 @@
 /*
  * Learning data of one lane: what happened at its last positions, and of each gather the content summed over all ranks.
  * A rank keeps its own ops here (alike on all ranks) and writes its gathers' fingerprints, salted by rank, into a table
- * that all ranks share; whoever wants the content of a position sums over the table.
+ * that all ranks share; whoever wants the content of a position sums over the table. Times are one rank's, for all.
  *
  * All zero is the table's initial state. Its size is alike on all ranks.
  *
@@ -61,6 +61,22 @@ void rp_learn_range(const struct rp_learn *learn, const struct rp_agree *agree, 
  */
 enum rp_status rp_learn_read(const struct rp_learn *learn, const struct rp_agree *agree, uint64_t from, uint64_t to,
                              struct rp_learned *items_out);
+
+/* What all ranks need to join the child communicator of the lane (NCCL's unique id): rank 0 writes it before the
+ * proposal that asks them to. */
+struct rp_replay_id {
+    unsigned char bytes[128];
+};
+void rp_learn_set_id(struct rp_learn *learn, const struct rp_replay_id *id);
+void rp_learn_id(const struct rp_learn *learn, struct rp_replay_id *id_out);
+
+/*
+ * Compute times before the gathers of a range, for all ranks to plan with: rank 0 writes what it proposes, before
+ * rp_agree_propose(), in ns, at most UINT32_MAX each; whoever has seen the proposal reads it. They may be those of a
+ * later proposal by then, in part: the plan made of them has another hash than the one proposed, or is the same plan.
+ */
+void rp_learn_set_gaps(struct rp_learn *learn, uint64_t from, uint64_t to, const uint64_t *gap_ns);
+void rp_learn_gaps(const struct rp_learn *learn, uint64_t from, uint64_t to, uint64_t *gap_ns_out);
 
 /* Gathers seen since the restart whose content is known here, and how many of them repeated an earlier one of this
  * rank: a lane that is always fresh shows here. */

@@ -29,6 +29,20 @@ static uint64_t plan_hash(const struct rp_plan *plan)
     return XXH3_64bits_withSeed(plan->slot_bytes, plan->slot_count * sizeof(*plan->slot_bytes), hash);
 }
 
+/* What only a plan with prefetches has; entry->snapshot is set in none other. */
+static uint64_t ahead_hash(const struct rp_plan *plan)
+{
+    const uint64_t totals[] = {plan->prefetches, plan->snapshot_count};
+    uint64_t hash = XXH3_64bits_withSeed(totals, sizeof(totals), plan_hash(plan));
+
+    for (size_t i = 0; i < plan->count; i++) {
+        const struct rp_plan_entry *entry = &plan->entries[i];
+        const uint64_t words[] = {(uint64_t)entry->issue << 32 | entry->snapshot, entry->source};
+        hash = XXH3_64bits_withSeed(words, sizeof(words), hash);
+    }
+    return XXH3_64bits_withSeed(plan->snapshot_bytes, plan->snapshot_count * sizeof(*plan->snapshot_bytes), hash);
+}
+
 static enum rp_status make_entries(const struct rp_plan_cycle *cycle, struct rp_plan *plan)
 {
     plan->entries = calloc(cycle->period, sizeof(*plan->entries));
@@ -44,6 +58,8 @@ static enum rp_status make_entries(const struct rp_plan_cycle *cycle, struct rp_
             .bytes = item->bytes,
             .unit = RP_NO_UNIT,
             .slot = RP_NO_SLOT,
+            .snapshot = RP_NO_SLOT,
+            .issue = RP_NO_ISSUE,
             .action = RP_PLAN_PASS,
             .kind = item->kind,
         };
@@ -52,7 +68,7 @@ static enum rp_status make_entries(const struct rp_plan_cycle *cycle, struct rp_
 }
 
 static enum rp_status compile(const struct rp_plan_cycle *cycle, size_t *next, uint32_t nranks, uint64_t budget,
-                              uint64_t granule, struct rp_plan *plan)
+                              uint64_t granule, const struct rp_plan_ahead *ahead, struct rp_plan *plan)
 {
     size_t repeats;
     enum rp_status status = rp_plan_link(cycle, next, &repeats);
@@ -65,15 +81,17 @@ static enum rp_status compile(const struct rp_plan_cycle *cycle, size_t *next, u
         return status;
     rp_plan_number_units(next, plan);
     status = rp_plan_keep(next, nranks, budget, granule, plan);
-    if (status == RP_OK && plan->keeps == 0)
+    if (status == RP_OK)
+        status = rp_plan_look_ahead(cycle, next, nranks, budget, granule, ahead, plan);
+    if (status == RP_OK && plan->keeps + plan->prefetches == 0)
         status = rp_plan_cycle_settled(cycle) ? RP_UNSUPPORTED : RP_NOT_FOUND;
     if (status == RP_OK)
-        plan->hash = plan_hash(plan);
+        plan->hash = plan->prefetches > 0 ? ahead_hash(plan) : plan_hash(plan);
     return status;
 }
 
-enum rp_status rp_plan_compile(const struct rp_learned *items, size_t count, uint32_t nranks, uint64_t budget,
-                               uint64_t granule, struct rp_plan *plan_out)
+enum rp_status rp_plan_compile_ahead(const struct rp_learned *items, size_t count, uint32_t nranks, uint64_t budget,
+                                     uint64_t granule, const struct rp_plan_ahead *ahead, struct rp_plan *plan_out)
 {
     struct rp_plan_cycle cycle;
     struct rp_plan plan = {0};
@@ -82,7 +100,7 @@ enum rp_status rp_plan_compile(const struct rp_learned *items, size_t count, uin
     if (status != RP_OK)
         return status;
     size_t *next = calloc(cycle.period, sizeof(*next));
-    status = next == NULL ? RP_NO_MEMORY : compile(&cycle, next, nranks, budget, granule, &plan);
+    status = next == NULL ? RP_NO_MEMORY : compile(&cycle, next, nranks, budget, granule, ahead, &plan);
     free(next);
     rp_plan_cycle_free(&cycle);
     if (status == RP_OK)
@@ -92,9 +110,18 @@ enum rp_status rp_plan_compile(const struct rp_learned *items, size_t count, uin
     return status;
 }
 
+enum rp_status rp_plan_compile(const struct rp_learned *items, size_t count, uint32_t nranks, uint64_t budget,
+                               uint64_t granule, struct rp_plan *plan_out)
+{
+    return rp_plan_compile_ahead(items, count, nranks, budget, granule, &(struct rp_plan_ahead){0}, plan_out);
+}
+
 void rp_plan_free(struct rp_plan *plan)
 {
     free(plan->entries);
     free(plan->slot_bytes);
+    free(plan->issues);
+    free(plan->issues_at);
+    free(plan->snapshot_bytes);
     *plan = (struct rp_plan){0};
 }

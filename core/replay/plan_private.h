@@ -1,6 +1,7 @@
 /*
- * How a plan is compiled, in three parts: the cycle that is planned (plan_cycle.c), which of its gathers send the same
- * bytes (plan_units.c), what is kept of them in which slot (plan_keep.c).
+ * How a plan is compiled, in four parts: the cycle that is planned (plan_cycle.c), which of its gathers send the same
+ * bytes (plan_units.c), what is kept of them in which slot (plan_keep.c), what is gathered ahead instead
+ * (plan_ahead.c, with plan_model.h and plan_draft.h).
  *
  * A place is the number of an item in the cycle, SMALL items not counted.
  *
@@ -70,5 +71,13 @@ void rp_plan_number_units(const size_t *next, struct rp_plan *plan);
 /* Actions and slots of the plan's entries. RP_NO_MEMORY. */
 enum rp_status rp_plan_keep(const size_t *next, uint32_t nranks, uint64_t budget, uint64_t granule,
                             struct rp_plan *plan);
+
+/*
+ * Puts gathers ahead, and other ones kept, in place of a plan of rp_plan_keep() if that is better; not where times, a
+ * link or the memory of a prefetch are missing. RP_NO_MEMORY: the plan is as it was.
+ */
+enum rp_status rp_plan_look_ahead(const struct rp_plan_cycle *cycle, const size_t *next, uint32_t nranks,
+                                  uint64_t budget, uint64_t granule, const struct rp_plan_ahead *ahead,
+                                  struct rp_plan *plan);
 
 #endif

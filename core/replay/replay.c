@@ -68,7 +68,7 @@ static bool may_enter(enum rp_replay_state from, enum rp_replay_state to)
 
 bool rp_replay_enter(struct rp_replay *replay, enum rp_replay_state state, const char *format, ...)
 {
-    char text[200];
+    char text[256];
     va_list arguments;
 
     if (!may_enter(replay->state, state))
@@ -104,6 +104,7 @@ void rp_replay_give_up(struct rp_replay *replay, const char *why)
 
 void rp_replay_end(struct rp_replay *replay)
 {
+    rp_ahead_stop(replay);
     rp_replay_give_up(replay, "the communicator ends");
 }
 
@@ -123,8 +124,10 @@ static struct rp_replay_step plain_step(const struct rp_op *op)
         .arming = RP_NO_ARMING,
         .position = op->position,
         .vote = RP_VERDICT_YES,
+        .snapshot = RP_NO_SLOT,
         .unit = RP_NO_UNIT,
         .entry = RP_NO_ENTRY,
+        .follow = RP_NO_ENTRY,
     };
 }
 
@@ -147,24 +150,30 @@ static bool rests(const struct rp_replay *replay)
 void rp_replay_next(struct rp_replay *replay, const struct rp_op *op, struct rp_replay_step *step_out)
 {
     struct rp_replay_step step = plain_step(op);
+    bool captured = (op->flags & RP_OP_CAPTURED) != 0;
+    uint64_t signature = rp_op_signature(op);
 
     replay->pending++;
+    if (!captured)
+        rp_ahead_see(replay, signature, &step);
     *step_out = step;
     if (replay->state == RP_REPLAY_PASSIVE)
         return;
     replay->next = op->position;
     come_to(replay);
-    uint64_t before = replay->ahead, signature = rp_op_signature(op);
-    replay->ahead = rp_lane_fold(before, signature);
+    uint64_t before = replay->folded;
+    replay->folded = rp_lane_fold(before, signature);
     if (replay->state == RP_REPLAY_ARMED)
         rp_serve_step(replay, op, signature, &step);
-    else if (rests(replay) && (op->flags & RP_OP_CAPTURED) == 0)
+    else if (rests(replay) && !captured)
         rp_trial_rest_see(replay, signature);
-    step.fingerprint = replay->feeding && op->kind == RP_OP_ALL_GATHER && (op->flags & RP_OP_CAPTURED) == 0;
+    step.fingerprint = replay->feeding && op->kind == RP_OP_ALL_GATHER && !captured;
     step.stamp = rp_trial_stamp_wanted(replay) || step.fingerprint;
+    step.stamp_end = step.fingerprint && rp_measured_wanted(replay);
+    step.stamp_waits = replay->feeding && !captured && rp_measured_wanted(replay);
     *step_out = step;
     if (step.serve == RP_SERVE_REFUSE)
-        replay->ahead = before;
+        replay->folded = before;
     if (step.serve == RP_SERVE_REFUSE || replay->state == RP_REPLAY_PASSIVE)
         return;
     *rp_past_at(replay, op->position) = (struct rp_past){.signature = signature};
@@ -204,6 +213,7 @@ void rp_replay_done(struct rp_replay *replay, const struct rp_op *op, const stru
 {
     replay->pending--;
     rp_serve_done(replay, step, result);
+    rp_ahead_done(replay, step, result);
     if (replay->state == RP_REPLAY_PASSIVE)
         return;
     if (step->serve != RP_SERVE_REFUSE && result->failed)
@@ -211,7 +221,7 @@ void rp_replay_done(struct rp_replay *replay, const struct rp_op *op, const stru
     else if (step->serve != RP_SERVE_REFUSE)
         count_done(replay, op, result);
     if (replay->pending == 0) {
-        replay->ahead = replay->digest;
+        replay->folded = replay->digest;
         replay->next = replay->passed;
     }
 }
@@ -229,10 +239,10 @@ void rp_replay_fingerprint(struct rp_replay *replay, uint64_t position, const ui
         rp_learn_fingerprint(replay->learn, replay->agree, position, value);
 }
 
-void rp_replay_stamp(struct rp_replay *replay, uint64_t position, uint64_t ns)
+void rp_replay_stamp(struct rp_replay *replay, uint64_t position, enum rp_stamp_kind kind, int64_t ns)
 {
     if (replay->state != RP_REPLAY_PASSIVE)
-        rp_trial_stamp(replay, position, ns);
+        rp_trial_stamp(replay, position, kind, ns);
 }
 
 void rp_replay_fingerprint_lost(struct rp_replay *replay)
@@ -257,6 +267,20 @@ void rp_replay_turn(struct rp_replay *replay, uint64_t budget, const struct rp_p
         rp_agree_set_budget(replay->agree, replay->told_budget);
     }
     rp_arming_turn(replay, wants_out);
+}
+
+bool rp_replay_joins(struct rp_replay *replay, struct rp_replay_id *id_out)
+{
+    if (!replay->joins || replay->learn == NULL)
+        return false;
+    replay->joins = false;
+    rp_learn_id(replay->learn, id_out);
+    return true;
+}
+
+void rp_replay_child(struct rp_replay *replay, bool joined)
+{
+    rp_agree_set_child(replay->agree, joined ? RP_CHILD_OF_RANK_JOINED : RP_CHILD_OF_RANK_FAILED);
 }
 
 void rp_replay_prepared(struct rp_replay *replay, bool ready)
@@ -284,7 +308,8 @@ uint64_t rp_replay_bound_ns(const struct rp_replay *replay)
 
 bool rp_replay_idle(const struct rp_replay *replay)
 {
-    return replay->pending == 0 && replay->state != RP_REPLAY_ARMED && replay->state != RP_REPLAY_ARMING;
+    return replay->pending == 0 && replay->state != RP_REPLAY_ARMED && replay->state != RP_REPLAY_ARMING &&
+           !rp_ahead_busy(replay);
 }
 
 void rp_replay_lost(struct rp_replay *replay)

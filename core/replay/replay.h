@@ -18,7 +18,12 @@
  * The expected place in the cycle is one entry (the cursor of this lane) or, after a divergence, all entries that fit
  * the calls since then (candidates). Foreign ops (small non-gathers, signatures that the plan does not have) pass by.
  *
- * A call's way:   rp_replay_next() ─ step ─► the shim acts, votes ─► rp_replay_done()
+ * A call's way:   rp_replay_turn() ─► rp_replay_next() ─ step ─► the shim acts, votes ─► rp_replay_done()
+ *                                                                                            │
+ *                 rp_replay_joins(), rp_replay_child() ◄─ gathers ahead are issued ◄─ rp_replay_fill(), while true
+ *
+ * Turn is once for a group, before its first call; joins and child are behind its end. Gathers ahead go on a child
+ * communicator of the lane's ranks, which the shim joins when it is told to; nothing of ours goes on the lane itself.
  *
  * Threads: by the thread whose turn it is on the communicator; rp_replay_lost() by any.
  */
@@ -46,10 +51,10 @@ enum rp_replay_state {
 };
 
 /* X(enumerator, name): what the shim does with one call. */
-#define RP_SERVES(X)                                                                             \
-    X(PASS, "pass")     /* the real call, nothing else */                                        \
-    X(STORE, "store")   /* the real call, then its result into the slot, under `serial` */       \
-    X(KEEP, "keep")     /* serve from the slot and vote; on a no the real call, then as STORE */ \
+#define RP_SERVES(X)                                                                                \
+    X(PASS, "pass")     /* the real call, nothing else */                                           \
+    X(STORE, "store")   /* the real call, then its result into slot and snapshot, under `serial` */ \
+    X(KEEP, "keep")     /* serve from the slot and vote; on a no the real call, then as STORE */    \
     X(REFUSE, "refuse") /* strict: the call is not made, ncclInvalidUsage */
 
 enum rp_serve {
@@ -58,32 +63,73 @@ enum rp_serve {
 #undef X
 };
 
+/* A word of all ranks at a position where nothing is served, for gathers ahead. X(enumerator, name) */
+#define RP_WORDS(X)                                                                                 \
+    X(NONE, "none")                                                                                 \
+    X(WARM, "warm")     /* yes: this rank's child has joined; then all warm it, behind this call */ \
+    X(COMMIT, "commit") /* yes: it is ready; then all issue what the plan issues in this cycle */
+
+enum rp_word {
+#define X(name, text) RP_WORD_##name,
+    RP_WORDS(X)
+#undef X
+};
+
+/* A place of a call on the device. X(enumerator, name) */
+#define RP_STAMP_KINDS(X)                                                                                        \
+    X(BEGIN, "begin") /* on its stream, in front of the real call */                                             \
+    X(END, "end")     /* on its stream, behind the real call, before anything else of ours */                    \
+    X(WAIT, "wait")   /* on the first other stream that waits for it, when all before that wait has been done */ \
+    X(GO, "go")       /* on that stream, when the wait is over */
+
+enum rp_stamp_kind {
+#define X(name, text) RP_STAMP_##name,
+    RP_STAMP_KINDS(X)
+#undef X
+};
+#define RP_STAMP_KIND_COUNT 4u
+
+/* A gather of ours, to be issued on the child communicator now. The same on all ranks, but for `live`. */
+struct rp_replay_fill {
+    uint32_t slot;     /* the whole unit goes there */
+    uint32_t snapshot; /* of the plan's snapshots: what this rank sends; RP_NO_SLOT: `live` */
+    const void *live;  /* the application's send buffer, copied within the call */
+    uint64_t bytes;    /* of one rank's part */
+    uint64_t serial;   /* LIVE: what the slot is stamped with; of a snapshot its own serial goes with it */
+};
+
 /* What is to be done for one call. */
 struct rp_replay_step {
     enum rp_serve serve;
-    uint32_t slot;
-    uint64_t serial;   /* STORE, KEEP: of this op, what the slot is stamped with after the real call */
+    uint32_t slot;     /* STORE, KEEP: of the whole unit; RP_NO_SLOT: STORE is of the snapshot alone */
+    uint32_t snapshot; /* STORE, KEEP: where this rank's part is left after the real call; RP_NO_SLOT: nowhere */
+    uint64_t serial;   /* STORE, KEEP: of this op, what slot and snapshot are stamped with after the real call */
     uint64_t expected; /* KEEP: serial that the slot must have */
     uint64_t bytes;    /* of one rank's part */
-    uint32_t arming;   /* KEEP: for rp_agree_vote() */
+    uint32_t arming;   /* KEEP, word: for rp_agree_vote() */
     uint64_t position;
-    uint64_t digest;       /* KEEP: for rp_agree_vote() */
+    uint64_t digest;       /* KEEP, word: for rp_agree_vote() */
     enum rp_verdict vote;  /* KEEP: YES, or the no that this rank must vote whatever the compare says */
+    enum rp_word word;     /* voted on: with a KEEP, else by itself behind the real call */
+    bool ahead;            /* KEEP: a gather of ours has filled the slot */
     bool fingerprint;      /* learning wants the content of this gather */
-    bool stamp;            /* the device's time at this op's place in its stream is wanted: rp_replay_stamp() */
+    bool stamp;            /* its BEGIN is wanted: rp_replay_stamp() */
+    bool stamp_end;        /* its END, too */
+    bool stamp_waits;      /* its WAIT and GO, if another stream waits for it */
     struct rp_event event; /* its name as learned, UNKNOWN if not: names cost nothing while armed */
     bool named;            /* `event` is known; else the shim may look at the site if `fingerprint` or if it records */
     /* Internal to the engine from here on. */
     uint32_t unit;     /* STORE, KEEP: what the slot holds after it */
     uint32_t entry;    /* the one entry of the plan that it is; UINT32_MAX: none or not known */
-    bool expected_hit; /* the plan says KEEP: a miss counts */
+    bool expected_hit; /* the plan says KEEP or PREFETCH: a miss counts */
+    uint32_t follow;   /* the entry of the cycle whose gathers ahead are issued; UINT32_MAX: it is none */
     uint32_t epoch;    /* of the cursor */
     uint64_t moves;
 };
 
 /* What came of it, for rp_replay_done(). */
 struct rp_replay_result {
-    enum rp_verdict verdict; /* KEEP: what the word said; else YES */
+    enum rp_verdict verdict; /* KEEP, word: what it said; else YES */
     bool failed;             /* the real call failed: the op is no part of the lane */
     struct rp_event event;   /* its name, as the site gave it while learning */
 };
@@ -91,6 +137,7 @@ struct rp_replay_result {
 /* For the exit line and the trace. Bytes are of one rank's parts. */
 struct rp_replay_figures {
     uint64_t hits, misses, withdrawn, stored, passed; /* gathers while armed, by what was done */
+    uint64_t ahead;                                   /* hits that a gather ahead of the call had filled */
     uint64_t bytes_kept;                              /* not sent by this rank */
     uint64_t divergences, armings;
     uint64_t plain_cycle_ns, replay_cycle_ns; /* medians; 0: not known */
@@ -101,6 +148,8 @@ struct rp_replay_options {
     bool trial;          /* gives up where it does not gain */
     uint64_t timeout_ns; /* REPRISE_TIMEOUT */
     uint64_t granule;    /* bytes; memory for slots is had in multiples of it; alike on all ranks */
+    /* A new id for a child communicator, of rank 0; false: none. NULL: plans have no gathers ahead. */
+    bool (*new_id)(void *context, struct rp_replay_id *id_out);
 };
 
 struct rp_replay;
@@ -126,14 +175,26 @@ void rp_replay_next(struct rp_replay *replay, const struct rp_op *op, struct rp_
 void rp_replay_done(struct rp_replay *replay, const struct rp_op *op, const struct rp_replay_step *step,
                     const struct rp_replay_result *result);
 
+/*
+ * Between calls: all ranks are told to join a child communicator (true once, and its id); then whether this one has, or
+ * has failed to.
+ */
+bool rp_replay_joins(struct rp_replay *replay, struct rp_replay_id *id_out);
+void rp_replay_child(struct rp_replay *replay, bool joined);
+
+/* After rp_replay_done(): the gathers to be issued now, one after the other; false: no more. All must be issued. */
+bool rp_replay_fill(struct rp_replay *replay, struct rp_replay_fill *fill_out);
+
 /* Learning: which gather's fingerprint is due, and here it is. Lost: it will not come, learning starts anew. */
 bool rp_replay_due(const struct rp_replay *replay, uint64_t *position_out);
 void rp_replay_fingerprint(struct rp_replay *replay, uint64_t position, const uint64_t value[2]);
 void rp_replay_fingerprint_lost(struct rp_replay *replay);
 
-/* A stamp that was wanted (step.stamp): nanoseconds of the device since the stamp that came before it; 0: not known. In
- * the order of positions; some may never come. */
-void rp_replay_stamp(struct rp_replay *replay, uint64_t position, uint64_t ns);
+/*
+ * A stamp that was wanted: nanoseconds of the device since the stamp that came before it, less than none where another
+ * stream was behind; 0: not known. In the order in which they were taken; some may never come.
+ */
+void rp_replay_stamp(struct rp_replay *replay, uint64_t position, enum rp_stamp_kind kind, int64_t ns);
 
 /*
  * Between two ops, outside any group: proposes (rank 0), answers proposals. `wants_out`: the plan whose slots must be

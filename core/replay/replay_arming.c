@@ -25,13 +25,41 @@
 #define SLOWER_REST_CYCLES 64u
 #define UNTIMED_REST_CYCLES 256u /* a host may be that far ahead of the device's times */
 #define COMPARED_CYCLES 5u /* one that is left out, three that are timed, and what is left of the one they begin in */
+#define JOIN_SHARE 4u      /* of the positions that are remembered: so long may joining the child take */
 #define BUDGET_REST 128u   /* positions: every rank has told what it could give by then */
 
 /* ---------------------------------------------------------------- rank 0: learning */
 
+static void attempt(struct rp_replay *replay, uint64_t from, uint64_t to, uint64_t budget);
+
 static uint64_t largest(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
+}
+
+/* Plans have no gathers ahead from here on. */
+static void go_alone(struct rp_replay *replay, uint64_t budget)
+{
+    replay->leader.joining = false;
+    replay->leader.alone = true;
+    attempt(replay, replay->from, replay->to, budget);
+}
+
+/* The child first: joining it takes NCCL a second or so, and nobody waits for that. */
+static void propose_joining(struct rp_replay *replay, uint64_t budget)
+{
+    struct rp_proposal proposal = {.kind = RP_PROPOSE_JOIN, .at = replay->next};
+    struct rp_leader *leader = &replay->leader;
+    struct rp_replay_id id;
+
+    if (!replay->options.new_id(replay->context, &id)) {
+        go_alone(replay, budget);
+        return;
+    }
+    rp_learn_set_id(replay->learn, &id);
+    leader->joining = rp_agree_propose(replay->agree, &proposal) != RP_NO_ARMING;
+    leader->join_until = replay->next + replay->past_count / JOIN_SHARE;
+    leader->join_budget = budget;
 }
 
 /*
@@ -40,6 +68,10 @@ static uint64_t largest(uint64_t a, uint64_t b)
  */
 static void propose(struct rp_replay *replay, uint64_t budget, uint64_t cycles)
 {
+    if (replay->plan.prefetches > 0 && !replay->leader.joined) {
+        propose_joining(replay, budget);
+        return;
+    }
     uint32_t failed = replay->leader.failed < LEAD_DOUBLED ? replay->leader.failed : LEAD_DOUBLED;
     uint64_t ahead = largest(rp_cycle_positions(replay) * cycles, LEAD_LEAST) << failed;
 
@@ -50,7 +82,11 @@ static void propose(struct rp_replay *replay, uint64_t budget, uint64_t cycles)
         .at = largest(rp_agree_largest_passed(replay->agree), replay->next) + ahead,
         .budget = budget,
         .cycle_ns = rp_agree_largest_cycle_ns(replay->agree),
+        .link_latency_ns = replay->measured.link.latency_ns,
+        .link_ns_per_mib = replay->measured.link.ns_per_mib,
     };
+    if (replay->measured.gap_ns != NULL)
+        rp_learn_set_gaps(replay->learn, replay->from, replay->to, replay->measured.gap_ns);
     rp_agree_propose(replay->agree, &proposal); /* or later: a rank has not looked for long */
 }
 
@@ -74,6 +110,20 @@ static void attempt(struct rp_replay *replay, uint64_t from, uint64_t to, uint64
         rp_replay_give_up(replay, "no gather repeats that could be kept in memory");
     else if (status == RP_OK)
         propose(replay, budget, 1);
+}
+
+/* All ranks have joined the child, or one has not. */
+static void lead_joining(struct rp_replay *replay)
+{
+    struct rp_leader *leader = &replay->leader;
+
+    if (rp_agree_largest_child(replay->agree) == RP_CHILD_OF_RANK_FAILED || replay->next >= leader->join_until) {
+        go_alone(replay, leader->join_budget);
+    } else if (rp_agree_least_child(replay->agree) == RP_CHILD_OF_RANK_JOINED) {
+        leader->joining = false;
+        leader->joined = true;
+        propose(replay, leader->join_budget, 1);
+    }
 }
 
 /* NULL, or why learning will come to nothing. */
@@ -114,10 +164,10 @@ static void lead_learning(struct rp_replay *replay)
 
 /* ---------------------------------------------------------------- rank 0: after an arming */
 
-/* Every rank that sees it learns anew: a proposal of no data. */
+/* Every rank that sees it learns anew (RP_PROPOSE_LEARN): no plan, and no answer. */
 static void propose_learning(struct rp_replay *replay)
 {
-    struct rp_proposal proposal = {.at = replay->next};
+    struct rp_proposal proposal = {.kind = RP_PROPOSE_LEARN, .at = replay->next};
 
     if (replay->leader.relearned == RELEARNED_MOST)
         rp_replay_give_up(replay, "its order changes too often");
@@ -175,6 +225,9 @@ static void lead_rest(struct rp_replay *replay)
     case RP_REST_SLOWER:
         propose(replay, replay->proposal.budget, 1);
         return;
+    case RP_REST_CHILD:
+        go_alone(replay, replay->proposal.budget);
+        return;
     case RP_REST_BUDGET:
         if (common_budget(replay, &budget))
             attempt(replay, replay->from, replay->to, budget);
@@ -212,11 +265,29 @@ static enum rp_status have_plan(struct rp_replay *replay)
         return RP_NOT_FOUND;
     if (same && replay->plan.hash == p->plan)
         return RP_OK;
-    return rp_replay_compile(replay, p->from, p->to, p->budget, &p->plan);
+    return rp_replay_compile(replay, p->from, p->to, p->budget, p);
+}
+
+/* Rank 0 alone knows what it has planned with; "" on others, and without times. */
+static const char *planned_with(const struct rp_replay *replay, char *text, size_t size)
+{
+    const struct rp_plan_link_model *link = &replay->measured.link;
+    const struct rp_plan_waits *waits = &replay->plan.waits;
+
+    text[0] = '\0';
+    if (replay->agree->rank == 0 && link->ns_per_mib != 0)
+        snprintf(text, size,
+                 "; planned with: link %.1f us + %.1f us/MiB, compute %.3f ms a cycle, waits %.3f ms plain, %.3f ms "
+                 "kept, %.3f ms planned",
+                 (double)link->latency_ns / 1e3, (double)link->ns_per_mib / 1e3, (double)waits->compute / 1e6,
+                 (double)waits->plain / 1e6, (double)waits->kept / 1e6, (double)waits->planned / 1e6);
+    return text;
 }
 
 static void look_at(struct rp_replay *replay, uint32_t arming, const struct rp_plan **wants_out)
 {
+    char text[180];
+
     if (replay->state == RP_REPLAY_ARMING) { /* it has failed, or there would be no other one */
         rp_agree_kill(replay->agree, replay->arming, replay->next);
         rp_replay_enter(replay, replay->calm, "not armed");
@@ -225,17 +296,21 @@ static void look_at(struct rp_replay *replay, uint32_t arming, const struct rp_p
     replay->seen = arming + 1;
     rp_agree_set_left(replay->agree, arming);
     rp_agree_proposal(replay->agree, arming, &replay->proposal);
-    if (replay->proposal.from == replay->proposal.to) {
+    if (replay->proposal.kind == RP_PROPOSE_LEARN) {
         learn_again(replay);
         return;
     }
+    replay->joins |= replay->proposal.kind == RP_PROPOSE_JOIN;
+    if (replay->proposal.kind != RP_PROPOSE_ARM)
+        return;
     if (have_plan(replay) != RP_OK) {
         rp_agree_answer(replay->agree, arming, false);
         return;
     }
     /* What is lost before the shim gets slots is got again; pairs with rp_replay_lost(). */
     atomic_store_explicit(&replay->lost, false, memory_order_relaxed);
-    rp_replay_enter(replay, RP_REPLAY_ARMING, "arming: from position %llu on", (unsigned long long)replay->proposal.at);
+    rp_replay_enter(replay, RP_REPLAY_ARMING, "arming: from position %llu on%s",
+                    (unsigned long long)replay->proposal.at, planned_with(replay, text, sizeof(text)));
     replay->asked = true;
     *wants_out = &replay->plan;
 }
@@ -244,9 +319,11 @@ void rp_arming_turn(struct rp_replay *replay, const struct rp_plan **wants_out)
 {
     bool leads = replay->agree->rank == 0;
 
-    if (replay->state == RP_REPLAY_ARMED)
-        return;
-    if (leads && replay->state == RP_REPLAY_LEARNING)
+    if (replay->state == RP_REPLAY_ARMED || rp_ahead_busy(replay))
+        return; /* another plan would take the slots of what is to be issued yet */
+    if (leads && replay->leader.joining)
+        lead_joining(replay);
+    else if (leads && replay->state == RP_REPLAY_LEARNING)
         lead_learning(replay);
     else if (leads && replay->state == RP_REPLAY_RESTING)
         lead_rest(replay);
@@ -281,14 +358,18 @@ static void say_armed(struct rp_replay *replay)
     const struct rp_plan *plan = &replay->plan;
     uint64_t bytes = 0;
     size_t gathers = 0;
-    char size[32];
+    char size[32], ahead[48] = "";
 
     for (size_t i = 0; i < plan->slot_count; i++)
         bytes += plan->slot_bytes[i];
+    for (size_t i = 0; i < plan->snapshot_count; i++)
+        bytes += plan->snapshot_bytes[i];
+    if (plan->prefetches > 0)
+        snprintf(ahead, sizeof(ahead), ", %zu gathered ahead", plan->prefetches);
     for (size_t i = 0; i < plan->count; i++)
         gathers += plan->entries[i].kind == RP_OP_ALL_GATHER;
-    rp_replay_enter(replay, RP_REPLAY_ARMED, "armed: %zu gathers a cycle, %zu kept in %zu slots, %s", gathers,
-                    plan->keeps, plan->slot_count, rp_bytes_print(bytes, size, sizeof(size)));
+    rp_replay_enter(replay, RP_REPLAY_ARMED, "armed: %zu gathers a cycle, %zu kept in %zu slots, %s%s", gathers,
+                    plan->keeps, plan->slot_count, rp_bytes_print(bytes, size, sizeof(size)), ahead);
 }
 
 void rp_arming_reached(struct rp_replay *replay)
@@ -302,6 +383,7 @@ void rp_arming_reached(struct rp_replay *replay)
     rp_trial_begin(replay);
     rp_replay_place(replay);
     replay->armed = (struct rp_armed){.cycle = RP_FIRST_CYCLE, .looked = RP_FIRST_CYCLE};
+    rp_ahead_begin(replay);
     replay->feeding = false;
     replay->figures.armings++;
     say_armed(replay);
@@ -322,6 +404,7 @@ void rp_arming_end(struct rp_replay *replay, enum rp_rest why)
         [RP_REST_ENDED] = "another rank ended the arming",
         [RP_REST_FAILED] = "a call failed",
         [RP_REST_COMPARE] = "plain cycles are timed, to compare",
+        [RP_REST_CHILD] = "gathers ahead can't be issued",
         [RP_REST_BUDGET] = "memory was given back",
         [RP_REST_MISSES] = "too many kept gathers missed",
         [RP_REST_ORDER] = "the order has changed",

@@ -188,12 +188,17 @@ enum rp_cursor_move rp_cursor_see(struct rp_cursor *cursor, uint64_t signature)
     return see_slowly(cursor, signature);
 }
 
+bool rp_cursor_knows(const struct rp_cursor *cursor, uint64_t signature)
+{
+    return find_known(cursor, signature) != cursor->count;
+}
+
 bool rp_cursor_expects(const struct rp_cursor *cursor, uint64_t signature)
 {
     uint32_t sole = rp_cursor_sole(cursor);
 
     return sole == RP_NO_ENTRY || cursor->entries[next_of(cursor, sole)].signature == signature ||
-           find_known(cursor, signature) == cursor->count;
+           !rp_cursor_knows(cursor, signature);
 }
 
 /* ---------------------------------------------------------------- verdicts */
@@ -205,7 +210,7 @@ static void pick(struct rp_cursor *cursor, uint64_t back, bool keep)
 
     for (uint32_t i = 0; i < cursor->here.count; i++) {
         uint32_t place = cursor->here.at[i];
-        if ((cursor->actions[before(cursor, place, back)] == RP_PLAN_KEEP) != keep)
+        if (rp_plan_serves(cursor->actions[before(cursor, place, back)]) != keep)
             continue;
         cursor->here.at[i] = cursor->here.at[kept];
         cursor->here.at[kept++] = place;
@@ -227,7 +232,7 @@ void rp_cursor_hit(struct rp_cursor *cursor, struct rp_cursor_mark mark)
 /* The miss of a unit that another place does not expect either is explained by that place. */
 static bool explains(const struct rp_cursor *cursor, uint32_t place, uint32_t missed)
 {
-    return cursor->actions[place] != RP_PLAN_KEEP || cursor->entries[place].unit != cursor->entries[missed].unit;
+    return !rp_plan_serves(cursor->actions[place]) || cursor->entries[place].unit != cursor->entries[missed].unit;
 }
 
 /* The last op missed as `entry`: the others of its signature that fit as well and explain it. */
@@ -261,7 +266,7 @@ static void miss_single(struct rp_cursor *cursor, uint64_t back)
 {
     uint32_t entry = before(cursor, cursor->here.at[0], back);
 
-    if (cursor->actions[entry] != RP_PLAN_KEEP) {
+    if (!rp_plan_serves(cursor->actions[entry])) {
         cursor->confirmed = true;
         return;
     }

@@ -5,7 +5,7 @@
  *     op of the plan, expected         here moves on
  *     op of the plan, not expected     diverged: here = every entry that fits as well as any
  *     signature that no entry has      foreign: nothing moves
- *     a verdict                        was the content new? NETWORK says yes, KEEP says no
+ *     a verdict                        was the content new? NETWORK says yes, KEEP and PREFETCH say no
  *
  * Microbatches look alike to NCCL, so a lane can follow the wrong one without ever diverging. Only verdicts show it: so
  * beside a single entry that missed, `others` that fit as well are followed, and a second miss in a row makes them the
@@ -63,6 +63,9 @@ void rp_cursor_free(struct rp_cursor *cursor);
 
 /* As at first: nothing seen, the plan's own actions. `at_end`: the last op was the cycle's last, else nowhere. */
 void rp_cursor_reset(struct rp_cursor *cursor, const struct rp_plan *plan, bool at_end);
+
+/* True if an entry has the signature. */
+bool rp_cursor_knows(const struct rp_cursor *cursor, uint64_t signature);
 
 /* True unless the op would be a divergence from a single entry. */
 bool rp_cursor_expects(const struct rp_cursor *cursor, uint64_t signature);

@@ -14,14 +14,19 @@ void rp_replay_drop_plan(struct rp_replay *replay)
     rp_plan_free(&replay->plan);
     rp_cursor_free(&replay->cursor);
     free(replay->items);
+    free(replay->measured.gap_ns);
     free(replay->events);
     free(replay->slots);
+    free(replay->snapshots);
+    free(replay->issued);
     free(replay->missed_in);
     free(replay->run);
     replay->plan = (struct rp_plan){0};
     replay->items = NULL;
+    replay->measured = (struct rp_measured){0};
     replay->events = NULL;
-    replay->slots = NULL;
+    replay->slots = replay->snapshots = NULL;
+    replay->issued = NULL;
     replay->missed_in = NULL;
     replay->run = NULL;
     replay->from = replay->to = 0;
@@ -48,31 +53,51 @@ void rp_replay_find_last_keep(struct rp_replay *replay)
 {
     replay->last_keep = RP_NO_ENTRY;
     for (uint32_t i = 0; i < replay->plan.count; i++) {
-        if (replay->cursor.actions[i] == RP_PLAN_KEEP)
+        if (rp_plan_serves(replay->cursor.actions[i]))
             replay->last_keep = i;
     }
 }
 
-/* Takes over plan and items, in any case. */
-static enum rp_status adopt(struct rp_replay *replay, struct rp_plan *plan, struct rp_learned *items, uint64_t from,
-                            uint64_t to)
+/* What a plan is compiled from. */
+struct basis {
+    uint64_t from, to;
+    struct rp_learned *items;
+    struct rp_measured measured;
+};
+
+static void basis_free(struct basis *basis)
 {
-    bool same = replay->from == from && replay->to == to; /* another budget: what was measured holds */
+    free(basis->items);
+    free(basis->measured.gap_ns);
+}
+
+static bool is_at_hand(const struct rp_replay *replay, const struct basis *basis)
+{
+    return replay->items != NULL && basis->from == replay->from && basis->to == replay->to;
+}
+
+/* Takes over plan and basis, in any case. */
+static enum rp_status adopt(struct rp_replay *replay, struct rp_plan *plan, const struct basis *basis)
+{
+    bool same = is_at_hand(replay, basis); /* another budget: what was measured holds */
 
     rp_replay_drop_plan(replay);
     replay->plan = *plan;
-    replay->items = items;
+    replay->items = basis->items;
+    replay->measured = basis->measured;
     replay->events = calloc(plan->count, sizeof(*replay->events));
-    replay->slots = calloc(plan->slot_count, sizeof(*replay->slots));
+    replay->slots = calloc(plan->slot_count + 1, sizeof(*replay->slots));
+    replay->snapshots = calloc(plan->snapshot_count + 1, sizeof(*replay->snapshots));
+    replay->issued = calloc(plan->count, sizeof(*replay->issued));
     replay->missed_in = calloc(plan->count, sizeof(*replay->missed_in));
     replay->run = calloc(plan->count, sizeof(*replay->run));
-    if (replay->events == NULL || replay->slots == NULL || replay->missed_in == NULL || replay->run == NULL ||
-        rp_cursor_create(&replay->plan, &replay->cursor) != RP_OK) {
+    if (replay->events == NULL || replay->slots == NULL || replay->snapshots == NULL || replay->issued == NULL ||
+        replay->missed_in == NULL || replay->run == NULL || rp_cursor_create(&replay->plan, &replay->cursor) != RP_OK) {
         rp_replay_drop_plan(replay);
         return RP_NO_MEMORY;
     }
-    replay->from = from;
-    replay->to = to;
+    replay->from = basis->from;
+    replay->to = basis->to;
     name_entries(replay);
     rp_trial_rest(replay); /* the cursor is another */
     if (!same || replay->trial.plain == RP_PLAIN_LEARNING)
@@ -81,53 +106,63 @@ static enum rp_status adopt(struct rp_replay *replay, struct rp_plan *plan, stru
 }
 
 /* The learned data of the range; those of the plan at hand are kept with it. */
-static enum rp_status read_items(const struct rp_replay *replay, uint64_t from, uint64_t to,
-                                 struct rp_learned **items_out)
+static enum rp_status read_items(const struct rp_replay *replay, struct basis *basis)
 {
-    bool kept = replay->items != NULL && from == replay->from && to == replay->to;
-    struct rp_learned *items = malloc((size_t)(to - from) * sizeof(*items));
-    enum rp_status status = RP_OK;
+    size_t count = (size_t)(basis->to - basis->from);
 
-    if (items == NULL)
+    basis->items = malloc(count * sizeof(*basis->items));
+    if (basis->items == NULL)
         return RP_NO_MEMORY;
-    if (kept)
-        memcpy(items, replay->items, (size_t)(to - from) * sizeof(*items));
-    else
-        status = rp_learn_read(replay->learn, replay->agree, from, to, items);
-    if (status != RP_OK) {
-        free(items);
-        return status;
-    }
-    *items_out = items;
+    if (!is_at_hand(replay, basis))
+        return rp_learn_read(replay->learn, replay->agree, basis->from, basis->to, basis->items);
+    memcpy(basis->items, replay->items, count * sizeof(*basis->items));
     return RP_OK;
 }
 
+/* Rank 0 measures, once a range; what it proposed is what all compile with. */
+static enum rp_status read_measured(const struct rp_replay *replay, const struct rp_proposal *proposal,
+                                    struct basis *basis)
+{
+    if (proposal != NULL)
+        return rp_measured_read(replay, proposal, &basis->measured);
+    if (is_at_hand(replay, basis) && !replay->leader.alone)
+        return rp_measured_copy(&replay->measured, (size_t)(basis->to - basis->from), &basis->measured);
+    return rp_measured_make(replay, basis->items, basis->from, basis->to, &basis->measured);
+}
+
+static enum rp_status compile(const struct rp_replay *replay, const struct basis *basis, uint64_t budget,
+                              struct rp_plan *plan_out)
+{
+    struct rp_plan_ahead ahead = {.gap_ns = basis->measured.gap_ns, .link = basis->measured.link};
+
+    return rp_plan_compile_ahead(basis->items, (size_t)(basis->to - basis->from), replay->agree->nranks, budget,
+                                 replay->options.granule, &ahead, plan_out);
+}
+
 /*
- * Makes the plan of the range and budget the engine's own, if it has the hash (NULL: any). RP_CORRUPT: it has another.
- * After an error there may be no plan.
+ * Makes the plan of the range and budget the engine's own: rank 0's, with what it measured, or the one proposed, if it
+ * has that hash. RP_CORRUPT: it has another. After an error there may be no plan.
  */
 enum rp_status rp_replay_compile(struct rp_replay *replay, uint64_t from, uint64_t to, uint64_t budget,
-                                 const uint64_t *hash)
+                                 const struct rp_proposal *proposal)
 {
-    struct rp_learned *items = NULL;
-    struct rp_plan plan;
+    struct basis basis = {.from = from, .to = to};
+    struct rp_plan plan = {0};
 
     if (from >= to || to - from > replay->past_count)
         return RP_NOT_FOUND;
-    enum rp_status status = read_items(replay, from, to, &items);
-    if (status != RP_OK)
-        return status;
-    status = rp_plan_compile(items, (size_t)(to - from), replay->agree->nranks, budget, replay->options.granule, &plan);
-    if (status != RP_OK) {
-        free(items);
-        return status;
-    }
-    if (hash != NULL && plan.hash != *hash) {
-        rp_plan_free(&plan);
-        free(items);
-        return RP_CORRUPT;
-    }
-    return adopt(replay, &plan, items, from, to);
+    enum rp_status status = read_items(replay, &basis);
+    if (status == RP_OK)
+        status = read_measured(replay, proposal, &basis);
+    if (status == RP_OK)
+        status = compile(replay, &basis, budget, &plan);
+    if (status == RP_OK && proposal != NULL && plan.hash != proposal->plan)
+        status = RP_CORRUPT;
+    if (status == RP_OK)
+        return adopt(replay, &plan, &basis);
+    rp_plan_free(&plan);
+    basis_free(&basis);
+    return status;
 }
 
 /*

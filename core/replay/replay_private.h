@@ -4,7 +4,9 @@
  *   replay_plan.c     the plan, and where the lane stands in it
  *   replay_arming.c   proposals, answers, the way in and out of an arming; what rank 0 decides
  *   replay_serve.c    armed: what is done with an op, what a verdict changes
- *   replay_timing.c   do no harm: cycles plain and armed
+ *   replay_ahead.c    gathers of ours: when all ranks issue them, what is believed of what they fill
+ *   replay_timing.c   do no harm: cycles plain and armed; the device's clock
+ *   replay_times.c    what plans with gathers ahead go by: gaps and the link, measured
  *   replay_cursor.h   where the lane stands in the plan
  *
  * Threads: as replay.h says; `lost` is the one field that others write.
@@ -21,8 +23,14 @@
 /* One op of the lane as it passed; the last of them are kept in a ring. */
 struct rp_past {
     uint64_t signature;
-    uint64_t ns; /* on the device; 0: not known, or not yet */
+    uint64_t ns[RP_STAMP_KIND_COUNT]; /* of the device, by enum rp_stamp_kind; 0: not known, or not yet */
     struct rp_event event;
+};
+
+/* What gathers ahead are planned by. All zero: not known. */
+struct rp_measured {
+    uint64_t *gap_ns; /* of the items of the plan's range; NULL: no link either */
+    struct rp_plan_link_model link;
 };
 
 /* What all ranks believe of a slot. The device checks it by the serial. */
@@ -30,6 +38,18 @@ struct rp_slot_belief {
     uint32_t unit;   /* RP_NO_UNIT: nothing that can be named */
     uint32_t busy;   /* steps on it whose done has not come */
     uint64_t serial; /* position of the op that filled it */
+    bool ahead;      /* by a gather of ours */
+};
+
+/* Gathers ahead: which cycle they are issued in, and how far it has come; begins all zero. */
+struct rp_ahead {
+    bool warmed;         /* in this arming: every rank has warmed its child */
+    bool follows;        /* all ops since the cycle began are the plan's, one by one */
+    bool committed;      /* all ranks have said yes where the cycle began */
+    uint32_t next;       /* entry that follows */
+    uint32_t refused;    /* words in a row that were a no */
+    uint32_t issue, end; /* in plan.issues: due now */
+    uint64_t position;   /* of the op that they are due behind */
 };
 
 struct rp_missed {
@@ -44,6 +64,7 @@ enum rp_rest {
     RP_REST_FAILED,
     RP_REST_COMPARE, /* with the cycles of the rest */
     RP_REST_SLOWER,
+    RP_REST_CHILD, /* gathers ahead can't be issued */
     RP_REST_BUDGET,
     RP_REST_MISSES,
     RP_REST_ORDER
@@ -117,6 +138,7 @@ struct rp_stamps {
     uint32_t stretch;               /* number of the arming or rest that runs */
     uint64_t last_asked, last_come; /* positions */
     uint64_t clock_ns;              /* at the one that came last; begins at the first */
+    uint64_t front_ns;              /* the same, of those in front of an op */
     bool wanted;                    /* at the op at hand */
 };
 
@@ -127,6 +149,10 @@ struct rp_leader {
     uint32_t withdrawals;        /* without a good cycle between; whatever interrupts an arming counts as one */
     uint32_t failed;             /* proposals in a row that did not come to an arming */
     uint32_t slower, relearned;
+    bool joining, joined;          /* ranks are told to join the child; all have */
+    uint64_t join_until;           /* position */
+    uint64_t join_budget;          /* of the plan that waits for it */
+    bool alone;                    /* no gathers ahead any more */
     uint64_t missed;               /* in the last cycle */
     uint64_t tried_from, tried_to; /* range of the last attempt to compile */
     uint64_t since;                /* position at which learning began */
@@ -141,12 +167,12 @@ struct rp_replay {
     enum rp_replay_state state;
 
     /* the lane */
-    uint64_t next;          /* position of the next op */
-    uint64_t passed;        /* every position below it is done */
-    uint64_t pending;       /* nexts whose done has not come */
-    uint64_t digest, ahead; /* of all ops done; of those and the pending ones */
-    struct rp_past *past;   /* by position modulo past_count */
-    size_t past_count;      /* a power of two */
+    uint64_t next;           /* position of the next op */
+    uint64_t passed;         /* every position below it is done */
+    uint64_t pending;        /* nexts whose done has not come */
+    uint64_t digest, folded; /* of all ops done; of those and the pending ones */
+    struct rp_past *past;    /* by position modulo past_count */
+    size_t past_count;       /* a power of two */
 
     /* learning */
     bool feeding;              /* ops go to `learn` */
@@ -157,19 +183,24 @@ struct rp_replay {
     struct rp_plan plan;
     uint64_t from, to; /* equal: no plan */
     struct rp_learned *items;
+    struct rp_measured measured;
     struct rp_event *events; /* of the entries, as named while learning */
     struct rp_cursor cursor;
     struct rp_slot_belief *slots;
-    uint64_t *missed_in;   /* by entry: the cycle that it missed in last */
-    struct rp_missed *run; /* room for every entry */
-    uint32_t last_keep;    /* the last entry of the cycle that is voted on */
+    struct rp_slot_belief *snapshots; /* of this rank's parts */
+    uint8_t *issued;                  /* by entry: it is issued in the committed cycle */
+    uint64_t *missed_in;              /* by entry: the cycle that it missed in last */
+    struct rp_missed *run;            /* room for every entry */
+    uint32_t last_keep;               /* the last entry of the cycle that is voted on */
 
     /* the arming */
     uint32_t arming;
     uint32_t seen; /* proposals */
     struct rp_proposal proposal;
     bool asked; /* the shim gets slots */
+    bool joins; /* it is told to join the child */
     struct rp_armed armed;
+    struct rp_ahead ahead;
     struct rp_trial trial;
     struct rp_stamps stamps;
     struct rp_leader leader;
@@ -208,10 +239,18 @@ static inline uint64_t rp_cycle_positions(const struct rp_replay *replay)
 
 /* replay_plan.c: the plan and what hangs on it */
 enum rp_status rp_replay_compile(struct rp_replay *replay, uint64_t from, uint64_t to, uint64_t budget,
-                                 const uint64_t *hash);
+                                 const struct rp_proposal *proposal);
 void rp_replay_drop_plan(struct rp_replay *replay);
 void rp_replay_place(struct rp_replay *replay);
 void rp_replay_find_last_keep(struct rp_replay *replay);
+
+/* replay_times.c: RP_NO_MEMORY; the caller frees what they give out. Make: by this rank, RP_NOT_FOUND: no cycle yet. */
+enum rp_status rp_measured_make(const struct rp_replay *replay, const struct rp_learned *items, uint64_t from,
+                                uint64_t to, struct rp_measured *measured_out);
+enum rp_status rp_measured_read(const struct rp_replay *replay, const struct rp_proposal *proposal,
+                                struct rp_measured *measured_out);
+bool rp_measured_wanted(const struct rp_replay *replay); /* of what is learned */
+enum rp_status rp_measured_copy(const struct rp_measured *measured, size_t count, struct rp_measured *measured_out);
 
 /* replay_arming.c */
 void rp_arming_turn(struct rp_replay *replay, const struct rp_plan **wants_out);
@@ -223,6 +262,20 @@ void rp_arming_end(struct rp_replay *replay, enum rp_rest why); /* from the next
 void rp_serve_step(struct rp_replay *replay, const struct rp_op *op, uint64_t signature, struct rp_replay_step *step);
 void rp_serve_done(struct rp_replay *replay, const struct rp_replay_step *step, const struct rp_replay_result *result);
 
+/* replay_serve.c, for words too: what all ranks must vote alike on at the step's position */
+uint64_t rp_serve_digest(const struct rp_replay *replay, const struct rp_replay_step *step);
+
+/* replay_ahead.c */
+void rp_ahead_begin(struct rp_replay *replay);                                                /* an arming begins */
+void rp_ahead_see(struct rp_replay *replay, uint64_t signature, struct rp_replay_step *step); /* any op, in any state */
+void rp_ahead_ask(struct rp_replay *replay, struct rp_replay_step *step); /* armed, at an entry: is there a word? */
+void rp_ahead_done(struct rp_replay *replay, const struct rp_replay_step *step, const struct rp_replay_result *result);
+void rp_ahead_stored(struct rp_replay *replay, const struct rp_replay_step *step); /* by a real gather: its snapshot */
+void rp_ahead_missed(struct rp_replay *replay, const struct rp_replay_step *step); /* a new generation of the unit */
+bool rp_ahead_counts(const struct rp_replay *replay); /* the cycle that runs is as the plan wants it */
+bool rp_ahead_busy(const struct rp_replay *replay);   /* gathers are to be issued yet, whatever else ends */
+void rp_ahead_stop(struct rp_replay *replay);         /* the communicator ends */
+
 /* replay_timing.c */
 void rp_trial_plain(struct rp_replay *replay);                        /* from what was learned */
 void rp_trial_begin(struct rp_replay *replay);                        /* an arming begins; before its place is found */
@@ -231,7 +284,7 @@ bool rp_trial_ends(const struct rp_replay *replay);                   /* it is t
 bool rp_trial_slower(const struct rp_replay *replay);                 /* armed cycles are not shorter than plain ones */
 void rp_trial_rest(struct rp_replay *replay);                         /* the lane rests from here on */
 void rp_trial_rest_see(struct rp_replay *replay, uint64_t signature); /* an op while it rests */
-void rp_trial_stamp(struct rp_replay *replay, uint64_t position, uint64_t ns);
+void rp_trial_stamp(struct rp_replay *replay, uint64_t position, enum rp_stamp_kind kind, int64_t ns);
 bool rp_trial_stamp_wanted(struct rp_replay *replay); /* at the op at hand */
 bool rp_trial_take_rest(struct rp_replay *replay);    /* true: the plain cycle is that of the rest from here on */
 

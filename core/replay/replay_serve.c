@@ -27,8 +27,11 @@ static void forget_run(struct rp_replay *replay)
 
     for (size_t i = 0; i < armed->run_count; i++) {
         struct rp_slot_belief *slot = &replay->slots[replay->run[i].slot];
+        uint32_t snapshot = replay->plan.entries[replay->run[i].entry].snapshot;
         if (slot->serial == replay->run[i].position)
             slot->unit = RP_NO_UNIT;
+        if (snapshot != RP_NO_SLOT && replay->snapshots[snapshot].serial == replay->run[i].position)
+            replay->snapshots[snapshot].unit = RP_NO_UNIT;
     }
     armed->run_count = 0;
 }
@@ -63,8 +66,12 @@ static void add_miss(struct rp_replay *replay, const struct rp_replay_step *step
 
 /* ---------------------------------------------------------------- cycles */
 
-static bool order_lost(struct rp_armed *armed, size_t keeps)
+static bool order_lost(const struct rp_replay *replay, struct rp_armed *armed, size_t keeps)
 {
+    if (!rp_ahead_counts(replay)) {
+        armed->looked = armed->cycle;
+        armed->looked_hits = 0;
+    }
     if (armed->cycle - armed->looked < LOOK_CYCLES)
         return false;
     bool lost = armed->looked_hits < (keeps + 1) / 2;
@@ -77,10 +84,10 @@ static bool order_lost(struct rp_armed *armed, size_t keeps)
 static void begin_cycle(struct rp_replay *replay)
 {
     struct rp_armed *armed = &replay->armed;
-    size_t keeps = replay->plan.keeps;
+    size_t keeps = replay->plan.keeps + replay->plan.prefetches;
     bool good = armed->ops >= replay->plan.count && armed->hits > 0;
 
-    rp_trial_cycle(replay, armed->ops == replay->plan.count && !armed->diverged);
+    rp_trial_cycle(replay, armed->ops == replay->plan.count && !armed->diverged && rp_ahead_counts(replay));
     armed->good_cycles = good ? armed->good_cycles + 1 : 0;
     if (armed->good_cycles >= GOOD_CYCLES)
         replay->leader.withdrawals = 0;
@@ -95,7 +102,7 @@ static void begin_cycle(struct rp_replay *replay)
     armed->misses = 0;
     armed->diverged = false;
     armed->cycle++;
-    bool lost = order_lost(armed, keeps);
+    bool lost = order_lost(replay, armed, keeps);
     if (armed->end != RP_VERDICT_OPEN)
         rp_arming_end(replay, RP_REST_ENDED);
     else if (replay->agree->rank == 0 && (armed->bad_cycles >= 2 || lost))
@@ -119,9 +126,9 @@ static void count_op(struct rp_replay *replay, enum rp_cursor_move move)
 
 /* ---------------------------------------------------------------- what to do */
 
-static uint64_t digest_of(const struct rp_replay *replay, const struct rp_replay_step *step)
+uint64_t rp_serve_digest(const struct rp_replay *replay, const struct rp_replay_step *step)
 {
-    uint64_t words[4] = {replay->ahead, replay->plan.hash, step->slot, step->expected};
+    uint64_t words[4] = {replay->folded, replay->plan.hash, step->slot, step->expected};
     return XXH3_64bits(words, sizeof(words));
 }
 
@@ -136,7 +143,7 @@ static enum rp_verdict own_vote(struct rp_replay *replay, uint32_t entry)
 }
 
 /*
- * Every entry that the op may be names the same unit in the same slot. *keep_out: one of them has it in the slot by
+ * Every entry that the op may be names the same unit in the same places. *keep_out: one of them has it in the slot by
  * then, or freshness has not been seen where the plan has it: the vote tells.
  */
 static bool agree_on_slot(const struct rp_cursor *cursor, bool *keep_out)
@@ -144,13 +151,13 @@ static bool agree_on_slot(const struct rp_cursor *cursor, bool *keep_out)
     const struct rp_plan_entry *first = &cursor->entries[cursor->here.at[0]];
     bool keep = !cursor->confirmed;
 
-    if (first->slot == RP_NO_SLOT)
+    if (first->slot == RP_NO_SLOT && first->snapshot == RP_NO_SLOT)
         return false;
     for (uint32_t i = 0; i < cursor->here.count; i++) {
         const struct rp_plan_entry *entry = &cursor->entries[cursor->here.at[i]];
-        if (entry->unit != first->unit || entry->slot != first->slot)
+        if (entry->unit != first->unit || entry->slot != first->slot || entry->snapshot != first->snapshot)
             return false;
-        keep |= cursor->actions[cursor->here.at[i]] == RP_PLAN_KEEP;
+        keep |= rp_plan_serves(cursor->actions[cursor->here.at[i]]);
     }
     *keep_out = keep;
     return true;
@@ -165,21 +172,25 @@ static void choose(struct rp_replay *replay, struct rp_replay_step *step)
 
     if (!agree_on_slot(cursor, &keep))
         return;
-    slot = &replay->slots[entry->slot];
-    if (slot->busy > 0)
+    slot = entry->slot == RP_NO_SLOT ? NULL : &replay->slots[entry->slot];
+    if (slot != NULL && slot->busy > 0)
         return;
-    slot->busy++;
     step->slot = entry->slot;
+    step->snapshot = entry->snapshot;
     step->unit = entry->unit;
     step->serial = step->position;
     step->arming = replay->arming;
     step->serve = RP_SERVE_STORE;
+    if (slot == NULL)
+        return;
+    slot->busy++;
     if (!keep || slot->unit != entry->unit)
         return;
     step->serve = RP_SERVE_KEEP;
     step->expected = slot->serial;
-    step->expected_hit = step->entry != RP_NO_ENTRY && cursor->actions[step->entry] == RP_PLAN_KEEP;
-    step->digest = digest_of(replay, step);
+    step->ahead = slot->ahead;
+    step->expected_hit = step->entry != RP_NO_ENTRY && rp_plan_serves(cursor->actions[step->entry]);
+    step->digest = rp_serve_digest(replay, step);
     step->vote = own_vote(replay, step->entry);
 }
 
@@ -228,6 +239,7 @@ void rp_serve_step(struct rp_replay *replay, const struct rp_op *op, uint64_t si
         step->moves = mark.moves;
         name_step(replay, step);
         choose(replay, step);
+        rp_ahead_ask(replay, step);
     }
     if (gather && step->serve == RP_SERVE_PASS)
         replay->figures.passed++;
@@ -240,15 +252,21 @@ static struct rp_cursor_mark mark_of(const struct rp_replay_step *step)
     return (struct rp_cursor_mark){.epoch = step->epoch, .moves = step->moves};
 }
 
+/* A real gather has left its result there. */
 static void fill_slot(struct rp_replay *replay, const struct rp_replay_step *step)
 {
+    rp_ahead_stored(replay, step);
+    if (step->slot == RP_NO_SLOT)
+        return;
     replay->slots[step->slot].unit = step->unit;
     replay->slots[step->slot].serial = step->serial;
+    replay->slots[step->slot].ahead = false;
 }
 
 static void hit(struct rp_replay *replay, const struct rp_replay_step *step)
 {
     replay->armed.hits++;
+    replay->slots[step->slot].ahead = false; /* served again it is kept */
     rp_cursor_hit(&replay->cursor, mark_of(step));
     count_run(replay);
 }
@@ -258,6 +276,7 @@ static void miss(struct rp_replay *replay, const struct rp_replay_step *step)
     bool confirmed = replay->cursor.confirmed;
 
     fill_slot(replay, step);
+    rp_ahead_missed(replay, step);
     add_miss(replay, step);
     rp_cursor_miss(&replay->cursor, mark_of(step));
     if (!confirmed && replay->cursor.confirmed)
@@ -268,7 +287,8 @@ static void count_verdict(struct rp_replay_figures *figures, const struct rp_rep
 {
     if (verdict == RP_VERDICT_YES) {
         figures->hits++;
-        figures->bytes_kept += step->bytes;
+        figures->ahead += step->ahead;
+        figures->bytes_kept += step->ahead ? 0 : step->bytes;
     } else if (verdict == RP_VERDICT_WITHDRAWN) {
         figures->withdrawn++;
     } else {
@@ -298,9 +318,10 @@ static void obey(struct rp_replay *replay, const struct rp_replay_step *step, en
 
 void rp_serve_done(struct rp_replay *replay, const struct rp_replay_step *step, const struct rp_replay_result *result)
 {
-    if (step->slot == RP_NO_SLOT)
+    if (step->serve != RP_SERVE_STORE && step->serve != RP_SERVE_KEEP)
         return;
-    replay->slots[step->slot].busy--;
+    if (step->slot != RP_NO_SLOT)
+        replay->slots[step->slot].busy--;
     if (result->failed)
         return;
     if (step->serve == RP_SERVE_STORE)

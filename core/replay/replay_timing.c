@@ -10,7 +10,8 @@
  * rested:   and those, which passed untouched, are what armed cycles are measured by from then on.
  *
  * Times are of the device, between two places in the caller's stream (stamps), since a host may run any way ahead.
- * While it learns, each gather is a place: where cycles begin is not known yet.
+ * While it learns, each gather is a place: where cycles begin is not known yet. The stamps behind gathers, which
+ * replay_times.c wants, move the same clock.
  *
  * Threads: by the thread whose turn it is on the lane.
  */
@@ -19,6 +20,9 @@
 #define JUDGED_CYCLES 3u  /* a median of fewer is chance */
 #define CLEAR_PERCENT 70u /* of a learned cycle: a shorter one is a clear gain, for a while */
 #define CLEAR_CYCLES 64u  /* so long; what the rest then costs is little beside */
+
+/* Of the device's clock here; streams that are behind one another make it go back, too. */
+#define CLOCK_BEGIN (UINT64_C(1) << 62)
 
 static void add_time(struct rp_times *times, uint64_t ns)
 {
@@ -98,25 +102,39 @@ static void take_span(struct rp_replay *replay, enum rp_span span, uint64_t ns)
     trial->passed |= trial->armed.count == RP_TRIAL_CYCLES && !rp_trial_slower(replay);
 }
 
-/* What was asked for before and has not come never will. */
-void rp_trial_stamp(struct rp_replay *replay, uint64_t position, uint64_t ns)
+/* One in front of an op; others than those asked for say nothing here. What was asked for before and has not come never
+ * will. */
+static void take_front(struct rp_replay *replay, uint64_t position)
 {
     struct rp_stamps *stamps = &replay->stamps;
-    uint64_t last = stamps->last_come;
 
-    stamps->clock_ns += stamps->clock_ns == 0 ? 1 : ns;
-    if (replay->past != NULL && rp_past_has(replay, position))
-        rp_past_at(replay, position)->ns = stamps->clock_ns;
-    stamps->last_come = position;
     while (stamps->come != stamps->asked && stamps->ring[stamps->come % RP_STAMPS].position < position)
         stamps->come++;
     if (stamps->come == stamps->asked || stamps->ring[stamps->come % RP_STAMPS].position != position)
         return;
     const struct rp_stamp *stamp = &stamps->ring[stamps->come++ % RP_STAMPS];
+    uint64_t last = stamps->last_come;
+    uint64_t ns = stamps->clock_ns > stamps->front_ns ? stamps->clock_ns - stamps->front_ns : 0;
+    stamps->last_come = position;
+    stamps->front_ns = stamps->clock_ns;
     /* a time of the rest may come when the next arming has begun */
     bool late = stamp->span == RP_SPAN_REST && stamp->stretch + 1 == stamps->stretch;
     if (stamp->span != RP_SPAN_NONE && stamp->from == last && ns != 0 && (stamp->stretch == stamps->stretch || late))
         take_span(replay, stamp->span, ns);
+}
+
+void rp_trial_stamp(struct rp_replay *replay, uint64_t position, enum rp_stamp_kind kind, int64_t ns)
+{
+    struct rp_stamps *stamps = &replay->stamps;
+
+    if (stamps->clock_ns == 0)
+        stamps->clock_ns = stamps->front_ns = CLOCK_BEGIN;
+    else
+        stamps->clock_ns += (uint64_t)ns;
+    if (replay->past != NULL && rp_past_has(replay, position))
+        rp_past_at(replay, position)->ns[kind] = stamps->clock_ns;
+    if (kind == RP_STAMP_BEGIN)
+        take_front(replay, position);
 }
 
 /* ---------------------------------------------------------------- plain */
@@ -172,10 +190,11 @@ void rp_trial_plain(struct rp_replay *replay)
         if (rp_cursor_see(&replay->cursor, past->signature) == RP_CURSOR_FOREIGN)
             continue;
         enum lap_move move = lap_move(&lap, replay);
-        if (move == LAP_ENDS && began_ns != 0 && past->ns != 0)
-            add_time(&times, past->ns - began_ns);
+        uint64_t ns = past->ns[RP_STAMP_BEGIN];
+        if (move == LAP_ENDS && began_ns != 0 && ns > began_ns)
+            add_time(&times, ns - began_ns);
         if (move != LAP_RUNS)
-            began_ns = past->ns;
+            began_ns = ns;
     }
     replay->trial = (struct rp_trial){0};
     take_plain(replay, RP_PLAIN_LEARNING, &times);

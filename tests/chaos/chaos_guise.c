@@ -11,7 +11,8 @@
 
 const char *const chaos_mode_names[CHAOS_MODES] = {"plain", "off", "record", "replay"};
 
-#define GRANULE ((uint64_t)2 << 20) /* what devices give memory in */
+#define GRANULE ((uint64_t)2 << 20)     /* what devices give memory in */
+#define FINE_BUDGET ((uint64_t)8 << 10) /* a unit, where they give it in 4 KiB */
 
 /* How one rank differs from the others. */
 enum odd { ODD_NONE, ODD_PLAIN, ODD_OFF, ODD_RECORD, ODD_TIMEOUT, ODD_BUDGET, ODD_COUNT };
@@ -20,6 +21,7 @@ struct guise {
     int odd_rank;
     enum odd odd;
     uint64_t budget;    /* bytes; 0: auto */
+    bool ahead;         /* REPRISE_PREFETCH=1, on a slow link and with small granules */
     bool blocking;      /* CUDA_LAUNCH_BLOCKING=1 on all ranks */
     unsigned jitter_us; /* FAKE_JITTER_US */
 };
@@ -35,6 +37,9 @@ static struct guise draw(const struct chaos_program *program)
         guise.budget = 1 + chaos_next(&random) % (GRANULE * (uint64_t)(program->unit_count + 1));
     if (program->tight)
         guise.budget = GRANULE + chaos_next(&random) % GRANULE;
+    guise.ahead = program->memory_mb == 0 && !program->tight && chaos_chance(&random, 50);
+    if (guise.ahead)
+        guise.budget = 1 + chaos_next(&random) % (FINE_BUDGET * (uint64_t)(program->unit_count + 1));
     guise.blocking = chaos_chance(&random, 2);
     if (program->tight || chaos_chance(&random, 20))
         guise.jitter_us = (unsigned)chaos_between(&random, 50, 800);
@@ -89,6 +94,8 @@ static void wear_library(const struct chaos_settings *settings, const struct cha
         setenv("REPRISE_BUDGET", "3K", 1);
     else if (guise->budget)
         set_number("REPRISE_BUDGET", "%" PRIu64, guise->budget);
+    if (guise->ahead)
+        setenv("REPRISE_PREFETCH", "1", 1);
     if (chaos_guise_trace(settings, program->seed, trace, sizeof trace))
         setenv("REPRISE_TRACE", trace, 1);
 }
@@ -102,14 +109,32 @@ bool chaos_guise_trace(const struct chaos_settings *settings, uint64_t seed, cha
 
 void chaos_guise_wear(const struct chaos_settings *settings, const struct chaos_program *program, int rank)
 {
-    static const char *const others[] = {
-        "LD_PRELOAD", "REPRISE_MODE",   "REPRISE_TRACE", "REPRISE_LOG",     "REPRISE_BUDGET", "REPRISE_TIMEOUT",
-        "FAKE_FAULT", "FAKE_MEMORY_MB", "FAKE_REALTIME", "FAKE_PRECONNECT", "FAKE_DEVICES",   "NCCL_COMM_ID",
-        NULL};
+    static const char *const others[] = {"LD_PRELOAD",
+                                         "REPRISE_MODE",
+                                         "REPRISE_TRACE",
+                                         "REPRISE_LOG",
+                                         "REPRISE_BUDGET",
+                                         "REPRISE_TIMEOUT",
+                                         "FAKE_FAULT",
+                                         "FAKE_MEMORY_MB",
+                                         "FAKE_REALTIME",
+                                         "FAKE_PRECONNECT",
+                                         "FAKE_DEVICES",
+                                         "NCCL_COMM_ID",
+                                         "FAKE_GRANULE_KB",
+                                         "FAKE_LINK_GBPS",
+                                         "FAKE_KERNEL_US",
+                                         "REPRISE_PREFETCH",
+                                         NULL};
     struct guise guise = draw(program);
     enum odd odd = rank == guise.odd_rank ? guise.odd : ODD_NONE;
     forget(others);
     set_number("FAKE_JITTER_US", "%" PRIu64, guise.jitter_us);
+    if (guise.ahead) {
+        setenv("FAKE_GRANULE_KB", "4", 1);
+        setenv("FAKE_LINK_GBPS", "0.1", 1);
+        setenv("FAKE_KERNEL_US", "100", 1);
+    }
     wear_place(program, rank);
     wear_faults(settings, program);
     setenv("LD_LIBRARY_PATH", settings->runtime, 1);

@@ -19,6 +19,9 @@ extern __typeof__(cudaLaunchCooperativeKernel) cudaLaunchCooperativeKernel_ptsz;
 extern __typeof__(__cudaLaunchKernel) __cudaLaunchKernel_ptsz;
 extern __typeof__(cudaLaunchKernelExC) cudaLaunchKernelExC_ptsz;
 extern __typeof__(cudaGraphLaunch) cudaGraphLaunch_ptsz;
+extern __typeof__(cudaEventRecord) cudaEventRecord_ptsz;
+extern __typeof__(cudaEventRecordWithFlags) cudaEventRecordWithFlags_ptsz;
+extern __typeof__(cudaStreamWaitEvent) cudaStreamWaitEvent_ptsz;
 extern __typeof__(cudaMallocAsync) cudaMallocAsync_ptsz;
 extern __typeof__(cudaMallocFromPoolAsync) cudaMallocFromPoolAsync_ptsz;
 extern __typeof__(cudaFreeAsync) cudaFreeAsync_ptsz;
@@ -94,6 +97,28 @@ static void graphs(void)
     cudaStreamSynchronize(streams[0]);
     cudaGraphExecDestroy(exec);
     cudaGraphDestroy(graph);
+}
+
+static void events(void)
+{
+    cudaStream_t other;
+    cudaEvent_t event;
+    cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking);
+    cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+    CALL(cudaEventRecord, event, streams[0]);
+    CALL(cudaStreamWaitEvent, other, event, 0);
+    CALL(cudaEventRecord_ptsz, event, NULL);
+    CALL(cudaStreamWaitEvent_ptsz, NULL, event, 0);
+    CALL(cudaEventRecordWithFlags, event, streams[0], 0);
+    CALL(cudaEventRecordWithFlags_ptsz, event, streams[0], 0);
+    CALL(cudaEventRecord, NULL, streams[0]);
+    CALL(cudaEventRecordWithFlags, event, streams[0], 77);
+    CALL(cudaStreamWaitEvent, other, NULL, 0);
+    CALL(cudaStreamWaitEvent, other, event, 77);
+    CALL(cudaGetLastError, );
+    cudaStreamSynchronize(other);
+    cudaEventDestroy(event);
+    cudaStreamDestroy(other);
 }
 
 /* ---------------------------------------------------------------- memory */
@@ -350,6 +375,7 @@ int main(void)
     }
     cudaSetDevice(0);
     graphs();
+    events();
     memory();
     arrays();
     collectives();

@@ -19,6 +19,7 @@ enum sim_act {
     SIM_REDUCE, /* of `unit`, `bytes` */
     SIM_CHANGE, /* new content of `unit` on `ranks`; UINT32_MAX: of every unit */
     SIM_LOSE,   /* memory of slots goes on `ranks` */
+    SIM_GIVE_UP /* `ranks` give the lane up */
 };
 
 struct sim_action {
@@ -32,6 +33,8 @@ struct sim_action {
     uint64_t shard[SIM_RANKS]; /* of a gather: what each rank sends; filled in by sim_finish() */
     bool repeated;             /* the last gather of its unit sent the same */
     int served, plain;         /* ranks that did */
+    bool issued;               /* a rank has come by: what it then issued ahead, and warmed, as a hash */
+    uint64_t issues;
 };
 
 struct sim_program {

@@ -7,6 +7,7 @@
  * every rank has at that call. The simulation checks what is promised:
  *   - every delivered byte is the plain one;
  *   - a gather is served on all ranks that reach it, or on none;
+ *   - what is issued ahead at a call is the same on all ranks that reach it;
  *   - every rank that lives comes to the end of the program.
  */
 #ifndef RP_TEST_REPLAY_SIM_H
@@ -33,9 +34,24 @@
 #define SIM_GROUP 4
 #define SIM_SLOTS 64
 #define SIM_STAMPS 256
+#define SIM_SETTLED SIZE_MAX
+#define SIM_NOBODYS UINT64_MAX /* a serial */
 
 struct sim_slot {
+    uint64_t bytes; /* 0: no memory */
     uint64_t parts[SIM_RANKS], serial;
+    size_t fill; /* the gather ahead that fills it; SIM_SETTLED: none */
+};
+
+struct sim_snapshot {
+    uint64_t bytes; /* 0: no memory */
+    uint64_t part, serial;
+};
+
+/* A gather ahead: there when all ranks have issued it. */
+struct sim_fill {
+    uint64_t parts[SIM_RANKS];
+    uint32_t ranks;
 };
 
 struct sim_call {
@@ -64,13 +80,20 @@ struct sim_rank {
     struct sim_call calls[SIM_GROUP];
     size_t call_count, call; /* a group under way: the one that is decided on */
     struct sim_slot slots[SIM_SLOTS];
-    bool present; /* memory of slots */
+    struct sim_snapshot snapshots[SIM_SLOTS];
+    bool fills_slots;                    /* gathers ahead go there: the largest slot stays */
+    size_t fills;                        /* issued */
+    size_t fills_sunk;                   /* of these, into the largest slot, since their own had no memory */
+    size_t fills_resting, fills_passive; /* of these, when the arming had ended, and when the lane was given up */
+    uint32_t joins, warms; /* turns, and words, until its child has joined, is warm; 0: it has, or was not asked to */
+    bool joined;
     struct sim_due *due;
     size_t due_count;
     uint64_t now_ns;   /* of the device */
     uint64_t stamp_ns; /* of the stamp given out last */
     struct {
         uint64_t position, ns;
+        enum rp_stamp_kind kind;
     } stamps[SIM_STAMPS];
     size_t stamp_count;
     uint64_t hits_possible; /* repeated gathers while armed */
@@ -86,14 +109,21 @@ struct sim {
     uint32_t nranks;
     uint64_t random;
     void *shared, *table;
+    struct sim_fill *fills;
+    size_t fill_count;
     /* How the job behaves; set before sim_run(). */
     uint32_t bound;                      /* polls until a rank withdraws */
     uint64_t budget, budget_after_loss;  /* 0: the same */
     uint64_t plain_ns, hit_ns, learn_ns; /* of a call; the last more for one that is learned from */
     uint64_t hit_more_ns[SIM_RANKS];
-    uint32_t stamps_late; /* so many come together */
+    uint64_t gap_ns, mib_ns; /* of compute before a call; of a plain call for each MiB of a part */
+    uint32_t stamps_late;    /* so many come together */
+    uint32_t stamps_lost;    /* of a hundred */
     uint32_t late_on[SIM_RANKS];
     bool strict, untried, equal_layers;
+    bool ahead; /* plans may have gathers ahead */
+    /* A bit a rank: it can't join; it says no to every WARM, or COMMIT. */
+    unsigned childless, unwarmed, unready;
     bool dies;
     size_t dies_at; /* rank 1 stops there */
     bool verbose;
@@ -186,6 +216,7 @@ static inline void sim_destroy(struct sim *sim)
     free(sim->program.actions);
     free(sim->shared);
     free(sim->table);
+    free(sim->fills);
     free(sim);
 }
 
@@ -197,10 +228,56 @@ static inline void sim_give_stamps(struct sim_rank *rank)
     if (rank->stamp_count <= rank->sim->stamps_late + rank->sim->late_on[rank->number])
         return;
     for (size_t i = 0; i < rank->stamp_count; i++) {
-        rp_replay_stamp(rank->replay, rank->stamps[i].position, rank->stamps[i].ns - rank->stamp_ns);
+        rp_replay_stamp(rank->replay, rank->stamps[i].position, rank->stamps[i].kind,
+                        (int64_t)(rank->stamps[i].ns - rank->stamp_ns));
         rank->stamp_ns = rank->stamps[i].ns;
     }
     rank->stamp_count = 0;
+}
+
+static inline void sim_look_after_child(struct sim_rank *rank)
+{
+    struct rp_replay_id id;
+
+    if (rp_replay_joins(rank->replay, &id)) {
+        assert_int_equal(id.bytes[127], 7);
+        rank->joins = 1 + sim_random(rank->sim) % 20;
+    }
+    if (rank->joins == 0 || --rank->joins > 0)
+        return;
+    rank->joined = (rank->sim->childless >> rank->number & 1) == 0;
+    rp_replay_child(rank->replay, rank->joined);
+}
+
+static inline bool sim_id(void *context, struct rp_replay_id *id_out)
+{
+    (void)context;
+    memset(id_out, 7, sizeof(*id_out));
+    return true;
+}
+
+static inline void sim_stamp(struct sim_rank *rank, uint64_t position, enum rp_stamp_kind kind)
+{
+    uint32_t lost = rank->sim->stamps_lost;
+
+    if (rank->stamp_count == SIM_STAMPS || (lost > 0 && sim_random(rank->sim) % 100 < lost))
+        return;
+    rank->stamps[rank->stamp_count].position = position;
+    rank->stamps[rank->stamp_count].kind = kind;
+    rank->stamps[rank->stamp_count++].ns = rank->now_ns;
+}
+
+/* Memory: nobody's content. */
+static inline void sim_get_slots(struct sim_rank *rank, const struct rp_plan *plan)
+{
+    assert_true(plan->slot_count <= SIM_SLOTS && plan->snapshot_count <= SIM_SLOTS);
+    rank->fills_slots = plan->prefetches > 0;
+    for (size_t i = 0; i < SIM_SLOTS; i++) {
+        rank->slots[i] = (struct sim_slot){.serial = SIM_NOBODYS, .fill = SIM_SETTLED};
+        rank->slots[i].bytes = i < plan->slot_count ? plan->slot_bytes[i] : 0;
+        rank->snapshots[i] = (struct sim_snapshot){.serial = SIM_NOBODYS};
+        rank->snapshots[i].bytes = i < plan->snapshot_count ? plan->snapshot_bytes[i] : 0;
+    }
 }
 
 static inline void sim_turn(struct sim_rank *rank)
@@ -228,12 +305,10 @@ static inline void sim_turn(struct sim_rank *rank)
         rank->due[i] = rank->due[i + used];
     sim_give_stamps(rank);
     rp_replay_turn(rank->replay, rank->sim->budget, &wants);
+    sim_look_after_child(rank);
     if (wants == NULL)
         return;
-    assert_true(wants->slot_count <= SIM_SLOTS);
-    rank->present = true;
-    for (size_t i = 0; i < SIM_SLOTS; i++)
-        rank->slots[i].serial = UINT64_MAX;
+    sim_get_slots(rank, wants);
     rp_replay_prepared(rank->replay, true);
 }
 
@@ -265,25 +340,86 @@ static inline void sim_call_begin(struct sim_rank *rank, struct sim_action *acti
         .result = {.verdict = RP_VERDICT_YES},
     };
     rp_replay_next(rank->replay, &call->op, &call->step);
-    if (call->step.stamp && rank->stamp_count < SIM_STAMPS) {
-        rank->stamps[rank->stamp_count].position = call->op.position;
-        rank->stamps[rank->stamp_count++].ns = rank->now_ns;
-    }
+    rank->now_ns += rank->sim->gap_ns;
+    if (call->step.stamp)
+        sim_stamp(rank, call->op.position, RP_STAMP_BEGIN);
     rank->call_count++;
-    if (call->step.serve != RP_SERVE_KEEP)
+}
+
+/* What the child can do now; a warm one is ready at one of the next words. */
+static inline bool sim_child_can(struct sim_rank *rank, enum rp_word word)
+{
+    if (word == RP_WORD_COMMIT && rank->warms > 0)
+        rank->warms--;
+    unsigned refuses = word == RP_WORD_WARM ? rank->sim->unwarmed : rank->sim->unready;
+    if (word == RP_WORD_NONE)
+        return true;
+    return rank->joined && (refuses >> rank->number & 1) == 0 && (word == RP_WORD_WARM || rank->warms == 0);
+}
+
+static inline void sim_settle(struct sim_rank *rank, struct sim_slot *slot)
+{
+    if (slot->fill == SIM_SETTLED || rank->sim->fills[slot->fill].ranks < rank->sim->nranks)
         return;
-    const struct sim_slot *slot = &rank->slots[call->step.slot];
+    memcpy(slot->parts, rank->sim->fills[slot->fill].parts, sizeof(slot->parts));
+    slot->fill = SIM_SETTLED;
+}
+
+/* False: the slot is still being filled. */
+static inline bool sim_make_up_mind(struct sim_rank *rank, struct sim_call *call)
+{
+    if (call->step.serve != RP_SERVE_KEEP) {
+        call->own = sim_child_can(rank, call->step.word) && !call->action->fails ? RP_VERDICT_YES : RP_VERDICT_NO;
+        return true;
+    }
+    struct sim_slot *slot = &rank->slots[call->step.slot];
+    const struct sim_action *action = call->action;
     call->own = call->step.vote;
-    if (call->own == RP_VERDICT_YES && !rank->present)
+    sim_settle(rank, slot);
+    if (call->own == RP_VERDICT_YES && slot->bytes == 0) {
         rp_replay_lost(rank->replay);
-    if (call->own == RP_VERDICT_YES && (!rank->present || slot->serial != call->step.expected ||
-                                        slot->parts[rank->number] != action->shard[rank->number]))
         call->own = RP_VERDICT_NO;
+    }
+    if (call->own == RP_VERDICT_YES && slot->fill != SIM_SETTLED) {
+        call->own = RP_VERDICT_WITHDRAWN;
+        return call->polls++ >= rank->sim->bound;
+    }
+    if (call->own == RP_VERDICT_YES && !sim_child_can(rank, call->step.word))
+        call->own = RP_VERDICT_NO;
+    if (call->own == RP_VERDICT_YES &&
+        (slot->serial != call->step.expected || slot->parts[rank->number] != action->shard[rank->number]))
+        call->own = RP_VERDICT_NO;
+    return true;
 }
 
 static inline bool sim_issues(const struct sim_rank *rank, const struct sim_action *action)
 {
     return (action->ranks >> rank->number & 1) != 0;
+}
+
+static inline struct sim_slot *sim_largest(struct sim_rank *rank)
+{
+    struct sim_slot *largest = &rank->slots[0];
+
+    for (size_t i = 1; i < SIM_SLOTS; i++)
+        if (rank->slots[i].bytes > largest->bytes)
+            largest = &rank->slots[i];
+    return largest;
+}
+
+/* All memory that no work is under way on; with gathers ahead, which all ranks issue, the largest slot stays. */
+static inline void sim_lose(struct sim_rank *rank)
+{
+    const struct sim_slot *sink = rank->fills_slots ? sim_largest(rank) : NULL;
+
+    for (size_t i = 0; i < SIM_SLOTS; i++) {
+        struct sim_slot *slot = &rank->slots[i];
+        sim_settle(rank, slot);
+        slot->bytes = slot == sink || slot->fill != SIM_SETTLED ? slot->bytes : 0;
+        rank->snapshots[i].bytes = 0;
+    }
+    if (rank->sim->budget_after_loss > 0)
+        rank->sim->budget = rank->sim->budget_after_loss;
 }
 
 /* Actions up to the next call or group, whose nexts it makes. False: the program has ended. */
@@ -297,10 +433,9 @@ static inline bool sim_begin(struct sim_rank *rank)
         if (!sim_issues(rank, action))
             continue;
         if (action->act == SIM_LOSE) {
-            rank->present = false;
-            if (rank->sim->budget_after_loss > 0)
-                rank->sim->budget = rank->sim->budget_after_loss;
-            rp_replay_lost(rank->replay);
+            sim_lose(rank);
+        } else if (action->act == SIM_GIVE_UP) {
+            rp_agree_give_up(&rank->agree);
         } else if (action->act != SIM_CHANGE) {
             sim_turn(rank);
             sim_call_begin(rank, action);
@@ -316,8 +451,10 @@ static inline bool sim_decide(struct sim_rank *rank, struct sim_call *call)
 {
     const struct rp_replay_step *step = &call->step;
 
-    if (step->serve != RP_SERVE_KEEP)
+    if (step->serve != RP_SERVE_KEEP && step->word == RP_WORD_NONE)
         return true;
+    if (!call->voted && !sim_make_up_mind(rank, call))
+        return false;
     if (call->action->withdrawn && rank->number == 1)
         call->polls = UINT32_MAX;
     if (!call->voted && call->action->withdrawn && rank->number == 1)
@@ -325,7 +462,7 @@ static inline bool sim_decide(struct sim_rank *rank, struct sim_call *call)
             rp_agree_vote(&rank->agree, step->arming, step->position, step->digest, RP_VERDICT_WITHDRAWN);
     else if (!call->voted)
         call->result.verdict = rp_agree_vote(&rank->agree, step->arming, step->position, step->digest, call->own);
-    else if (call->polls++ >= rank->sim->bound)
+    else if (call->polls++ >= rank->sim->bound || rp_agree_given_up(&rank->agree))
         call->result.verdict = rp_agree_withdraw(&rank->agree, step->arming, step->position);
     else
         call->result.verdict = rp_agree_read(&rank->agree, step->arming, step->position);
@@ -337,7 +474,7 @@ static inline void sim_serve(struct sim_rank *rank, struct sim_call *call)
 {
     const struct sim_slot *slot = &rank->slots[call->step.slot];
 
-    assert_true(rank->present);
+    assert_true(slot->bytes > 0);
     for (uint32_t i = 0; i < rank->sim->nranks; i++) {
         uint64_t delivered = i == rank->number ? call->action->shard[i] : slot->parts[i];
         assert_int_equal(delivered, call->action->shard[i]);
@@ -352,13 +489,77 @@ static inline void sim_call_plain(struct sim_rank *rank, struct sim_call *call)
     bool stores = step->serve == RP_SERVE_STORE || step->serve == RP_SERVE_KEEP;
 
     call->action->plain++;
-    rank->now_ns += rank->sim->plain_ns + (step->fingerprint ? rank->sim->learn_ns : 0);
+    rank->now_ns += rank->sim->plain_ns + (call->action->bytes * rank->sim->mib_ns >> 20);
     call->result.failed = call->action->fails;
-    if (!stores || !rank->present || call->result.failed)
+    if (step->stamp_end && !call->result.failed)
+        sim_stamp(rank, step->position, RP_STAMP_END);
+    rank->now_ns += step->fingerprint ? rank->sim->learn_ns : 0;
+    if (!stores || call->result.failed)
+        return;
+    if (step->snapshot != RP_NO_SLOT && rank->snapshots[step->snapshot].bytes > 0) {
+        rank->snapshots[step->snapshot].part = call->action->shard[rank->number];
+        rank->snapshots[step->snapshot].serial = step->serial;
+    }
+    if (step->slot == RP_NO_SLOT || rank->slots[step->slot].bytes == 0)
         return;
     struct sim_slot *slot = &rank->slots[step->slot];
     memcpy(slot->parts, call->action->shard, sizeof(slot->parts));
     slot->serial = step->serial;
+    slot->fill = SIM_SETTLED;
+}
+
+static inline void sim_warm(struct sim_rank *rank)
+{
+    rank->warms = 1 + sim_random(rank->sim) % 2;
+    for (size_t i = 0; i < SIM_SLOTS; i++)
+        rank->slots[i].serial = SIM_NOBODYS;
+}
+
+/* Into a slot that is gone: into the largest instead, and nobody's. What is sent without a snapshot is anything. */
+static inline void sim_fill(struct sim_rank *rank, const struct rp_replay_fill *fill)
+{
+    struct sim *sim = rank->sim;
+    const struct sim_snapshot *snapshot = &rank->snapshots[fill->snapshot];
+    struct sim_slot *slot = &rank->slots[fill->slot];
+    bool gone = slot->bytes == 0, sends = !gone && snapshot->bytes > 0;
+    enum rp_replay_state state = rp_replay_state(rank->replay);
+
+    if (gone)
+        slot = sim_largest(rank);
+    assert_true(fill->bytes * sim->nranks <= slot->bytes);
+    if (rank->fills == sim->fill_count) {
+        sim->fills = realloc(sim->fills, ++sim->fill_count * sizeof(*sim->fills));
+        if (sim->fills == NULL)
+            abort();
+        sim->fills[rank->fills] = (struct sim_fill){0};
+    }
+    sim->fills[rank->fills].parts[rank->number] = sends ? snapshot->part : sim_random(sim);
+    sim->fills[rank->fills].ranks++;
+    slot->fill = rank->fills++;
+    slot->serial = sends ? snapshot->serial : SIM_NOBODYS;
+    rank->fills_sunk += gone;
+    rank->fills_resting += state == RP_REPLAY_RESTING;
+    rank->fills_passive += state == RP_REPLAY_PASSIVE;
+}
+
+/* What all ranks issue behind this call. */
+static inline void sim_issue(struct sim_rank *rank, struct sim_call *call)
+{
+    struct rp_replay_fill fill;
+    uint64_t issues = 0;
+
+    if (call->step.word == RP_WORD_WARM && call->result.verdict == RP_VERDICT_YES) {
+        sim_warm(rank);
+        issues = 1;
+    }
+    while (rp_replay_fill(rank->replay, &fill)) {
+        issues = sim_hash(issues, fill.slot, sim_hash(fill.snapshot, fill.bytes, 0));
+        sim_fill(rank, &fill);
+    }
+    if (call->action->issued)
+        assert_int_equal(issues, call->action->issues);
+    call->action->issued = true;
+    call->action->issues = issues;
 }
 
 static inline void sim_call_end(struct sim_rank *rank, struct sim_call *call)
@@ -378,6 +579,7 @@ static inline void sim_call_end(struct sim_rank *rank, struct sim_call *call)
     if (call->step.fingerprint && !call->result.failed)
         sim_want_fingerprint(rank, call);
     rp_replay_done(rank->replay, &call->op, &call->step, &call->result);
+    sim_issue(rank, call);
 }
 
 /* A little of the rank's way. */
@@ -425,10 +627,13 @@ static inline void sim_schedule(struct sim *sim)
     }
 }
 
-static inline void sim_run(struct sim *sim)
+static inline void sim_start(struct sim *sim)
 {
-    struct rp_replay_options options = {
-        .strict = sim->strict, .trial = !sim->untried, .timeout_ns = 2000000000u, .granule = 1};
+    struct rp_replay_options options = {.strict = sim->strict,
+                                        .trial = !sim->untried,
+                                        .timeout_ns = 2000000000u,
+                                        .granule = 1,
+                                        .new_id = sim->ahead ? sim_id : NULL};
 
     sim_finish(sim);
     for (uint32_t i = 0; i < sim->nranks; i++)
@@ -439,9 +644,15 @@ static inline void sim_run(struct sim *sim)
         rank->number = i;
         rank->now_ns = 1;
         rp_lane_init(&rank->lane);
+        sim_get_slots(rank, &(struct rp_plan){0});
         assert_int_equal(rp_agree_complete(&rank->agree, sim->nranks, i), RP_OK);
         assert_int_equal(rp_replay_create(&rank->agree, sim->table, &options, sim_tell, rank, &rank->replay), RP_OK);
     }
+}
+
+static inline void sim_run(struct sim *sim)
+{
+    sim_start(sim);
     sim_schedule(sim);
     for (size_t i = 0; i < sim->program.count; i++) { /* served on all or on none */
         const struct sim_action *action = &sim->program.actions[i];

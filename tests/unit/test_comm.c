@@ -1,7 +1,7 @@
 /* link: fake */
-/* link: shim: comm.c channel.c fingerprints.c gather.c gather_figures.c gather_life.c */
-/* link: shim: gpu.c job.c kernels_image.c */
-/* link: shim: slots.c slots_memory.c slots_order.c slots_table.c slots_stamps.c slots_work.c */
+/* link: shim: comm.c channel.c fingerprints.c gather.c gather_figures.c gather_ahead.c gather_life.c */
+/* link: shim: child.c gpu.c job.c kernels_image.c waits.c */
+/* link: shim: slots.c slots_memory.c slots_order.c slots_table.c slots_stamps.c slots_work.c slots_fill.c */
 /* link: shim: site.c site_cache.c site_native.c site_nvtx.c site_python.c site_python_api.c site_python_path.c */
 /*
  * Communicators of one rank on the stand-in: names and numbers while they live, and that what belongs to one that has
@@ -22,6 +22,8 @@
 #include "shim/comm.h"
 #include "shim/real.h"
 #include "shim/runtime.h"
+
+_Thread_local struct rp_thread rp_thread __attribute__((tls_model("initial-exec")));
 
 static const struct rp_nccl real = {
     .ncclCommCount = ncclCommCount, .ncclCommUserRank = ncclCommUserRank, .ncclCommCuDevice = ncclCommCuDevice};

@@ -109,7 +109,7 @@ static void the_table_is_bounded(void **state)
         size_t positions = rp_learn_positions(nranks);
         assert_true(positions >= 512 && positions <= 16384 && (positions & (positions - 1)) == 0);
         assert_true(rp_learn_bytes(nranks) >= positions * nranks * 16);
-        assert_true(rp_learn_bytes(nranks) <= (4u << 20) + 4096);
+        assert_true(rp_learn_bytes(nranks) <= (4u << 20) + 4 * positions + 128 + 4096);
     }
     assert_int_equal(rp_learn_positions(16), 16384);
     assert_int_equal(rp_learn_positions(0), 0);
@@ -117,6 +117,41 @@ static void the_table_is_bounded(void **state)
     assert_int_equal(rp_learn_bytes(RP_AGREE_RANKS + 1), 0);
     assert_int_equal(rp_learn_create(NULL, RP_AGREE_RANKS + 1, 0, &learn), RP_UNSUPPORTED);
     assert_int_equal(rp_learn_create(NULL, 2, 2, &learn), RP_INVALID);
+}
+
+/* ---------------------------------------------------------------- times */
+
+/* All ranks read what rank 0 has written, over the table's end, and contents beside them stay. */
+static void times_are_for_all_ranks(void **state)
+{
+    (void)state;
+    enum { COUNT = 6 };
+    static const uint64_t written[COUNT] = {1, 0, 5000, UINT32_MAX, UINT64_C(1) << 40, 7};
+    static const uint64_t expected[COUNT] = {1, 0, 5000, UINT32_MAX, UINT32_MAX, 7};
+    struct job *job = job_make();
+    uint64_t from = rp_learn_positions(RANKS) - 3, seen[COUNT];
+    for (uint32_t i = 0; i < RANKS; i++)
+        gather(&job->ranks[i], from, 9);
+    struct rp_learned before = read_one(&job->ranks[1], from);
+    rp_learn_set_gaps(job->ranks[0].learn, from, from + COUNT, written);
+    for (uint32_t i = 0; i < RANKS; i++) {
+        rp_learn_gaps(job->ranks[i].learn, from, from + COUNT, seen);
+        assert_memory_equal(seen, expected, sizeof(seen));
+    }
+    assert_memory_equal(read_one(&job->ranks[1], from).content, before.content, sizeof(before.content));
+    job_free(job);
+}
+
+static void without_a_table_no_times(void **state)
+{
+    (void)state;
+    struct rp_learn *learn;
+    uint64_t seen[2] = {4, 4};
+    assert_int_equal(rp_learn_create(NULL, RANKS, 0, &learn), RP_OK);
+    rp_learn_set_gaps(learn, 0, 2, seen);
+    rp_learn_gaps(learn, 0, 2, seen);
+    assert_int_equal(seen[0] + seen[1], 0);
+    rp_learn_destroy(learn);
 }
 
 /* ---------------------------------------------------------------- contents */
@@ -441,6 +476,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_table_is_bounded),
+        cmocka_unit_test(times_are_for_all_ranks),
+        cmocka_unit_test(without_a_table_no_times),
         cmocka_unit_test(a_content_repeats_if_all_ranks_repeat),
         cmocka_unit_test(both_words_count),
         cmocka_unit_test(all_ranks_read_the_same),

@@ -1,5 +1,6 @@
 /* link: fake */
-/* link: shim: slots.c slots_memory.c slots_order.c slots_table.c slots_stamps.c slots_work.c gpu.c kernels_image.c */
+/* link: shim: slots.c slots_memory.c slots_order.c slots_table.c slots_stamps.c slots_work.c slots_fill.c */
+/* link: shim: gpu.c kernels_image.c */
 /*
  * Slots on a device: what is stored is served to the last bit, what differs is said to differ, memory comes and goes.
  * Runs on the stand-in runtime, and on a real device with the vendor's libraries in LD_LIBRARY_PATH.
@@ -662,7 +663,8 @@ static void test_stamps(void **state)
     (void)state;
     struct gate gate;
     struct rp_slots *slots = create(2, 0);
-    uint64_t position, ns;
+    uint64_t position;
+    int64_t ns;
     for (unsigned round = 0; round < 100; round++) {
         assert_true(rp_slots_stamp(slots, stream, 2 * round));
         ok(cudaMemsetAsync(received, 0x5a, LARGEST, stream));
@@ -778,7 +780,8 @@ static void test_half_a_store_is_nobodys(void **state)
     assert_false(rp_slots_store(world.slots, 0, stream, gathered, 3000, 2));
     rp_gpu_driver.p_cuMemcpyDtoDAsync = kept;
     ok(cudaStreamSynchronize(stream));
-    ok(cudaMemcpy(&serial, (void *)(uintptr_t)world.slots->table[0]->serial, sizeof serial, cudaMemcpyDeviceToHost));
+    ok(cudaMemcpy(&serial, (void *)(uintptr_t)world.slots->table.slots[0]->serial, sizeof serial,
+                  cudaMemcpyDeviceToHost));
     assert_true(serial == RP_SERIAL_NONE);
     assert_false(rp_slots_serve(world.slots, 0, stream, shard, received, 3000, 1, &ticket));
     assert_false(rp_slots_serve(world.slots, 0, stream, shard, received, 3000, 2, &ticket));

@@ -1,0 +1,121 @@
+/*
+ * Gathers ahead of one communicator: its child (child.h) from the joining on, and what all ranks issue behind a call.
+ * When, and what, is the engine's to say (core/replay/replay_ahead.c).
+ *
+ * One lane of a device has a child: no order over lanes is agreed, and of two gathers that wait for their peers in
+ * different orders neither would come to its end.
+ *
+ * Threads: that of the call; the claims by any.
+ */
+#include <stdatomic.h>
+
+#include "core/clock.h"
+#include "shim/call.h"
+#include "shim/gather_private.h"
+#include "shim/pause.h"
+
+#define WARM_NAP_NS 50000 /* the first gathers of a child take NCCL milliseconds */
+
+/* By device: the lane whose gathers go ahead. Sequentially consistent: seldom used. */
+#define CLAIMS 64
+static _Atomic(const struct rp_gather *) claims[CLAIMS];
+
+static bool claim(const struct rp_gather *gather)
+{
+    const struct rp_gather *nobody = NULL;
+    return gather->device >= 0 && gather->device < CLAIMS &&
+           atomic_compare_exchange_strong(&claims[gather->device], &nobody, gather);
+}
+
+static void unclaim(const struct rp_gather *gather)
+{
+    const struct rp_gather *owner = gather;
+    if (gather->device >= 0 && gather->device < CLAIMS)
+        atomic_compare_exchange_strong(&claims[gather->device], &owner, NULL);
+}
+
+static void join_child(struct rp_gather *gather, const struct rp_replay_id *id)
+{
+    const struct rp_agree *agree = rp_channel_agree(gather->channel);
+    gather->told = RP_CHILD_JOINING;
+    if (claim(gather))
+        gather->child = rp_child_join(gather->real, gather->device, agree->nranks, agree->rank, id);
+}
+
+void rp_gather_look_after_child(struct rp_gather *gather)
+{
+    struct rp_replay_id id;
+    if (rp_replay_joins(gather->replay, &id))
+        join_child(gather, &id);
+    else if (gather->child == NULL)
+        return;
+    enum rp_child_state state = gather->child == NULL ? RP_CHILD_FAILED : rp_child_poll(gather->child);
+    if (state != gather->told && (state == RP_CHILD_JOINED || state == RP_CHILD_FAILED))
+        rp_replay_child(gather->replay, state == RP_CHILD_JOINED);
+    gather->told = state;
+}
+
+bool rp_gather_can(const struct rp_gather *gather, enum rp_word word)
+{
+    if (word == RP_WORD_NONE)
+        return true;
+    if (gather->child == NULL || atomic_load(&gather->ending))
+        return false;
+    enum rp_child_state state = rp_child_poll(gather->child);
+    return state == RP_CHILD_READY || (word == RP_WORD_WARM && state == RP_CHILD_JOINED);
+}
+
+/*
+ * All ranks are here, and none goes on before its child is ready or gone: first gathers that another rank does not
+ * issue would stay on the device, and with them who waits for the whole device.
+ */
+static void warm_child(struct rp_gather *gather, cudaStream_t stream)
+{
+    uint64_t begin = rp_monotonic_ns();
+    rp_child_warm(gather->child, gather->slots, rp_replay_plan(gather->replay), stream);
+    while (rp_child_poll(gather->child) == RP_CHILD_WARMING && !atomic_load(&gather->ending) &&
+           rp_monotonic_ns() - begin < rp_gather_options.timeout_ns)
+        rp_pause_ns(WARM_NAP_NS);
+    if (rp_child_poll(gather->child) == RP_CHILD_READY)
+        return;
+    rp_child_abort(gather->child);
+    gather->child = NULL;
+}
+
+/* Where a child has failed on one rank, the others end theirs too, and with it what that rank will never issue. */
+static void issue(struct rp_gather *gather, const struct rp_replay_fill *fill, cudaStream_t stream, bool behind)
+{
+    struct rp_agree *agree = rp_channel_agree(gather->channel);
+    bool failed = rp_agree_largest_child(agree) == RP_CHILD_OF_RANK_FAILED;
+    if (gather->child == NULL)
+        return;
+    if (!failed && rp_child_fill(gather->child, gather->slots, fill, stream, behind))
+        return;
+    rp_replay_child(gather->replay, false);
+    rp_agree_give_up(agree);
+    rp_gather_drop_child(gather);
+}
+
+void rp_gather_issue(struct rp_gather *gather, const struct rp_call *call)
+{
+    cudaStream_t stream = call->arguments.stream;
+    bool gathers = call->op.kind == RP_OP_ALL_GATHER;
+    struct rp_replay_fill fill;
+    if (gather->child != NULL && call->step.word == RP_WORD_WARM && call->verdict == RP_VERDICT_YES)
+        warm_child(gather, stream);
+    while (rp_replay_fill(gather->replay, &fill))
+        issue(gather, &fill, stream, gathers);
+}
+
+void rp_gather_drop_child(struct rp_gather *gather)
+{
+    rp_child_abort(gather->child);
+    gather->child = NULL;
+    unclaim(gather);
+}
+
+void rp_gather_ahead_forked(void)
+{
+    for (int i = 0; i < CLAIMS; i++)
+        atomic_store(&claims[i], NULL);
+}

@@ -1,0 +1,100 @@
+#!/usr/bin/env bats
+# Gathers ahead, end to end: minitrain on the stand-in behind the library, with memory for a few units only, a link on
+# which a gather takes as long as most of a block's compute, and 4 KiB granules, so that what this rank sends takes less
+# than a unit. Every delivered byte, the losses and the exit code are those of the program alone.
+
+load place
+
+setup() {
+    place
+    # A gather of a block takes 1 ms: 3 of 4 parts of 32 KiB.
+    export FAKE_GRANULE_KB=4 FAKE_LINK_LATENCY_US=10 FAKE_LINK_GBPS=0.0248 REPRISE_TRIAL=0
+    train=("$BUILD/minitrain" --ranks 4 --layers 8 --dim 128 --microbatches 4 --steps 24 --compute-us 1500 --timeout 60
+        --checksums)
+}
+
+# result NAME COMMAND...: what it prints, but for measured times, and how it ends.
+result() {
+    local name=$1 status=0
+    shift
+    "$@" > "$name.raw" 2> "$name.all" 3>&- || status=$?
+    sed 's/, "step_ms_median.*//' "$name.raw" > "$name.out"
+    grep '^reprise: ' "$name.all" > "$name.lines" || true
+    grep -v '^reprise: ' "$name.all" | sort > "$name.err" || true
+    echo $status > "$name.status"
+}
+
+# prefetched NAME: hits of rank 0 that gathers ahead had filled.
+prefetched() {
+    sed -n 's/^reprise: \[rank 0\] info replay: rank 0: .* \([0-9]*\) of the hits prefetched.*/\1/p' "$1.lines"
+}
+
+# The run "ahead" is as "plain", and gathers ahead were served.
+as_alone() {
+    cmp plain.out ahead.out && diff plain.err ahead.err && diff plain.status ahead.status
+    [ "$(cat plain.status)" = 0 ]
+    grep -q ' gathered ahead$' ahead.lines
+    [ "$(prefetched ahead)" -gt 20 ]
+}
+
+# ahead BUDGET ARGUMENTS...: as alone, and gathers ahead were served.
+ahead() {
+    local budget=$1
+    shift
+    result plain "${train[@]}" "$@"
+    REPRISE_PREFETCH=1 REPRISE_BUDGET=$budget result ahead "$BUILD/reprise" run --replay trace -- "${train[@]}" "$@"
+    as_alone
+}
+
+@test "gathers ahead are served, and ranks alike" {
+    ahead 256K
+    for rank in 1 2 3; do
+        diff <("$BUILD/reprise" show trace --csv --step all --rank 0 | cut -d, -f4,7,12- | grep -c ',prefetch$') \
+            <("$BUILD/reprise" show trace --csv --step all --rank $rank | cut -d, -f4,7,12- | grep -c ',prefetch$')
+    done
+}
+
+@test "gathers that begin late" { ahead 256K --late-gathers; }
+@test "from a persistent shard" { ahead 256K --gather persistent; }
+@test "recompute, gathered once more" { ahead 256K --recompute fsdp1; }
+@test "two gathers in a group" { ahead 256K --group; }
+# The child communicator is joined behind such a group, never as a part of it.
+@test "every call in a group of its own" {
+    preload="$BUILD/tests/libminitrain_grouped.so"
+    result plain env LD_PRELOAD="$preload" "${train[@]}"
+    REPRISE_PREFETCH=1 REPRISE_BUDGET=256K REPRISE_MODE=replay REPRISE_TRACE=$PWD/trace REPRISE_LOG=info \
+        result ahead env LD_PRELOAD="$preload $PWD/libreprise.so" "${train[@]}"
+    as_alone
+}
+
+@test "backward on another thread" { ahead 256K --threads; }
+@test "reductions on a communicator of their own" { ahead 256K --two-comms; }
+@test "an activation sent round" { ahead 256K --sendrecv; }
+@test "loss logging" { ahead 256K --log-every 3; }
+
+@test "weights edited inside a step are repaired" {
+    ahead 256K --edit-weights 15
+    grep -qE 'hits, [1-9][0-9]* repaired' ahead.lines
+}
+
+@test "weights edited on one rank" { ahead 256K --edit-weights 15 --edit-rank 2; }
+@test "a layer left out" { ahead 256K --skip-layer 15; }
+@test "a host that waits for another" {
+    result plain "${train[@]}" --host-wait
+    REPRISE_PREFETCH=1 REPRISE_BUDGET=256K result ahead "$BUILD/reprise" run --replay trace -- "${train[@]}" --host-wait
+    cmp plain.out ahead.out && diff plain.err ahead.err && diff plain.status ahead.status
+}
+
+@test "a rank that dies: the others end as without us" {
+    result ahead env REPRISE_PREFETCH=1 REPRISE_BUDGET=256K "$BUILD/reprise" run --replay trace -- \
+        "${train[@]}" --timeout 4 --kill 1:18
+    [ "$(cat ahead.status)" != 0 ]
+    [ "$(prefetched ahead)" -gt 20 ] || grep -q ' gathered ahead$' ahead.lines
+}
+
+@test "off unless asked for" {
+    REPRISE_BUDGET=256K result ahead "$BUILD/reprise" run --replay trace -- "${train[@]}"
+    [ "$(prefetched ahead)" = 0 ]
+    run grep -c 'gathered ahead' ahead.lines
+    [ "$output" = 0 ]
+}
