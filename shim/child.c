@@ -1,45 +1,17 @@
-#include "shim/child.h"
-
-#include <pthread.h>
-#include <signal.h>
+/* Joining, first gathers, gathers ahead. Its end stands in child_end.c, its bound in child_watch.c. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/clock.h"
+#include "shim/child_private.h"
 #include "shim/gpu.h"
-#include "shim/hook.h"
 #include "shim/pause.h"
-#include "shim/runtime.h"
 
 _Static_assert(sizeof(struct rp_replay_id) == sizeof(ncclUniqueId), "an id is NCCL's");
 
 /* NCCL's thread enqueues a gather within microseconds; it takes longer only where the device's queue is full. */
 #define ENQUEUE_NS UINT64_C(2000000000)
 #define ENQUEUE_NAP_NS 10000
-/* An abort frees memory, and some of NCCL's frees wait for the device: longer than this nobody waits for it. */
-#define ABORT_SECONDS 1
-
-/* The first gather of a size. */
-struct first {
-    uint32_t slot;
-    uint64_t bytes;
-};
-
-struct rp_child {
-    const struct rp_nccl *real;
-    struct rp_gpu_device *device;
-    ncclComm_t comm;
-    enum rp_child_state state;
-    uint32_t rank;
-    CUstream stream;
-    CUevent behind;         /* what the caller's stream had */
-    CUevent warm;           /* recorded behind the last first gather */
-    bool warmed;            /* it is */
-    struct rp_slots *slots; /* where fills may be open; NULL: nowhere yet */
-    struct first *firsts;
-    size_t first_count, first_next;
-};
-
 bool rp_child_id(const struct rp_nccl *real, struct rp_replay_id *id_out)
 {
     ncclUniqueId id;
@@ -70,18 +42,8 @@ static enum rp_status stream_make(struct rp_child *child)
     RP_GPU_TRY(cuStreamCreateWithPriority(&child->stream, CU_STREAM_NON_BLOCKING, greatest));
     RP_GPU_TRY(cuEventCreate(&child->behind, CU_EVENT_DISABLE_TIMING));
     RP_GPU_TRY(cuEventCreate(&child->warm, CU_EVENT_DISABLE_TIMING));
+    RP_GPU_TRY(cuEventCreate(&child->mark, CU_EVENT_DISABLE_TIMING));
     return RP_OK;
-}
-
-/* None of these waits: the driver lets go of them when their work has ended. */
-static void stream_give(const struct rp_child *child)
-{
-    if (child->warm != NULL)
-        rp_gpu_driver.p_cuEventDestroy(child->warm);
-    if (child->behind != NULL)
-        rp_gpu_driver.p_cuEventDestroy(child->behind);
-    if (child->stream != NULL)
-        rp_gpu_driver.p_cuStreamDestroy(child->stream);
 }
 
 static bool join(struct rp_child *child, uint32_t nranks, const struct rp_replay_id *id)
@@ -98,28 +60,42 @@ static bool join(struct rp_child *child, uint32_t nranks, const struct rp_replay
                                               &child->comm, (int)nranks, unique, (int)child->rank, &config));
 }
 
+/* Watched before anything is asked of NCCL; all or nothing. */
+static bool begin(struct rp_child *child, uint32_t nranks, const struct rp_replay_id *id)
+{
+    struct rp_gpu_scope scope;
+    if (!rp_child_watch(child))
+        return false;
+    bool begun = false;
+    if (rp_gpu_enter(&scope, child->device->context)) {
+        begun = join(child, nranks, id);
+        if (!begun)
+            rp_child_stream_give(child);
+        rp_gpu_leave(&scope);
+    }
+    if (!begun)
+        rp_child_unwatch(child);
+    return begun;
+}
+
 struct rp_child *rp_child_join(const struct rp_nccl *real, int device, uint32_t nranks, uint32_t rank,
-                               const struct rp_replay_id *id)
+                               const struct rp_replay_id *id, uint64_t bound_ns)
 {
     struct rp_gpu_device *gpu = NULL;
-    struct rp_gpu_scope scope;
     if (!can_join(real) || rp_gpu_device_get(device, &gpu) != RP_OK || rp_gpu_slots_missing() != NULL)
         return NULL;
     struct rp_child *child = calloc(1, sizeof *child);
-    if (child == NULL || !rp_gpu_enter(&scope, gpu->context)) {
-        free(child);
+    if (child == NULL)
         return NULL;
-    }
+    pthread_mutex_init(&child->lock, NULL);
     child->real = real;
     child->device = gpu;
     child->rank = rank;
+    child->bound_ns = bound_ns;
     child->state = RP_CHILD_JOINING;
-    bool begun = join(child, nranks, id);
-    if (!begun)
-        stream_give(child);
-    rp_gpu_leave(&scope);
-    if (begun)
+    if (begin(child, nranks, id))
         return child;
+    pthread_mutex_destroy(&child->lock);
     free(child);
     return NULL;
 }
@@ -132,7 +108,7 @@ static ncclResult_t progress(const struct rp_child *child)
 }
 
 /* In place. What NCCL enqueues is there only when progress() says success. */
-static bool gather(const struct rp_child *child, void *base, uint64_t bytes)
+static bool gather_into(const struct rp_child *child, void *base, uint64_t bytes)
 {
     const unsigned char *own = (const unsigned char *)base + child->rank * bytes;
     return rp_nccl_accepted(child->real->ncclAllGather(own, base, bytes, ncclUint8, child->comm, child->stream));
@@ -151,12 +127,12 @@ static bool follow(const struct rp_child *child, cudaStream_t stream)
 static bool firsts_issue(struct rp_child *child)
 {
     while (child->first_next < child->first_count && progress(child) == ncclSuccess) {
-        const struct first *first = &child->firsts[child->first_next++];
+        const struct rp_child_first *first = &child->firsts[child->first_next++];
         void *base;
         rp_slots_fill_drop(child->slots, child->stream);
         /* without anything to send: the slot is nobody's */
         rp_slots_fill_begin(child->slots, first->slot, RP_NO_SLOT, child->stream, first->bytes, &base);
-        if (base == NULL || !gather(child, base, first->bytes))
+        if (base == NULL || !gather_into(child, base, first->bytes))
             return false;
     }
     return true;
@@ -198,12 +174,12 @@ static bool firsts_find(struct rp_child *child, const struct rp_plan *plan)
     for (size_t i = 0; child->firsts != NULL && i < plan->count; i++) {
         const struct rp_plan_entry *entry = &plan->entries[i];
         if (entry->action == RP_PLAN_PREFETCH && !has_first(child, entry->bytes))
-            child->firsts[child->first_count++] = (struct first){entry->slot, entry->bytes};
+            child->firsts[child->first_count++] = (struct rp_child_first){entry->slot, entry->bytes};
     }
     return child->firsts != NULL;
 }
 
-void rp_child_warm(struct rp_child *child, struct rp_slots *slots, const struct rp_plan *plan, cudaStream_t stream)
+static void warm(struct rp_child *child, struct rp_slots *slots, const struct rp_plan *plan, cudaStream_t stream)
 {
     struct rp_gpu_scope scope;
     if (child->state != RP_CHILD_JOINED && child->state != RP_CHILD_READY)
@@ -220,12 +196,19 @@ void rp_child_warm(struct rp_child *child, struct rp_slots *slots, const struct 
     rp_gpu_leave(&scope);
 }
 
-enum rp_child_state rp_child_poll(struct rp_child *child)
+void rp_child_warm(struct rp_child *child, struct rp_slots *slots, const struct rp_plan *plan, cudaStream_t stream)
+{
+    pthread_mutex_lock(&child->lock);
+    warm(child, slots, plan, stream); /* FAILED once its end has begun */
+    pthread_mutex_unlock(&child->lock);
+}
+
+static void poll(struct rp_child *child)
 {
     struct rp_gpu_scope scope;
     ncclResult_t error = child->state != RP_CHILD_FAILED ? progress(child) : ncclInProgress;
     if (error == ncclInProgress)
-        return child->state;
+        return;
     if (error != ncclSuccess) {
         child->state = RP_CHILD_FAILED;
     } else if (child->state == RP_CHILD_JOINING) {
@@ -234,7 +217,15 @@ enum rp_child_state rp_child_poll(struct rp_child *child)
         child->state = warm_on(child);
         rp_gpu_leave(&scope);
     }
-    return child->state;
+}
+
+enum rp_child_state rp_child_poll(struct rp_child *child)
+{
+    pthread_mutex_lock(&child->lock);
+    poll(child);
+    enum rp_child_state state = child->state;
+    pthread_mutex_unlock(&child->lock);
+    return state;
 }
 
 /* Fills ------------------------------------------------------------------------------------------------------------ */
@@ -264,14 +255,14 @@ static bool fill_issue(struct rp_child *child, struct rp_slots *slots, const str
     if (behind && !follow(child, stream))
         return false;
     rp_slots_fill_begin(slots, fill->slot, fill->snapshot, child->stream, fill->bytes, &base);
-    if (base == NULL || !gather(child, base, fill->bytes) || !enqueued(child))
+    if (base == NULL || !gather_into(child, base, fill->bytes) || !enqueued(child))
         return false;
     rp_slots_fill_end(slots, fill->slot, fill->snapshot, child->stream, fill->serial);
     return true;
 }
 
-bool rp_child_fill(struct rp_child *child, struct rp_slots *slots, const struct rp_replay_fill *fill,
-                   cudaStream_t stream, bool behind)
+static bool fill(struct rp_child *child, struct rp_slots *slots, const struct rp_replay_fill *gather,
+                 cudaStream_t stream, bool behind)
 {
     struct rp_gpu_scope scope;
     if (child->state != RP_CHILD_READY)
@@ -279,7 +270,7 @@ bool rp_child_fill(struct rp_child *child, struct rp_slots *slots, const struct 
     child->slots = slots;
     bool issued = false;
     if (rp_gpu_enter(&scope, child->device->context)) {
-        issued = fill_issue(child, slots, fill, stream, behind);
+        issued = fill_issue(child, slots, gather, stream, behind);
         rp_gpu_leave(&scope);
     }
     if (!issued)
@@ -287,76 +278,11 @@ bool rp_child_fill(struct rp_child *child, struct rp_slots *slots, const struct 
     return issued;
 }
 
-/* The end ---------------------------------------------------------------------------------------------------------- */
-
-void rp_child_finish(struct rp_child *child, uint64_t most_ns)
+bool rp_child_fill(struct rp_child *child, struct rp_slots *slots, const struct rp_replay_fill *gather,
+                   cudaStream_t stream, bool behind)
 {
-    uint64_t begin = rp_monotonic_ns();
-    struct rp_gpu_scope scope;
-    if (child->state != RP_CHILD_READY || !rp_gpu_enter(&scope, child->device->context))
-        return;
-    bool recorded = rp_gpu_driver.p_cuEventRecord(child->behind, child->stream) == CUDA_SUCCESS;
-    while (recorded && rp_gpu_driver.p_cuEventQuery(child->behind) == CUDA_ERROR_NOT_READY &&
-           rp_monotonic_ns() - begin < most_ns)
-        rp_pause_ns(ENQUEUE_NAP_NS);
-    rp_gpu_leave(&scope);
-}
-
-/* Behind an abort NCCL enqueues nothing more: fills that are still open end with what the stream has. */
-static void give(struct rp_child *child)
-{
-    struct rp_gpu_scope scope;
-    if (child->slots != NULL)
-        rp_slots_fill_cut(child->slots, child->stream);
-    child->real->ncclCommAbort(child->comm);
-    if (rp_gpu_enter(&scope, child->device->context)) {
-        if (child->slots != NULL)
-            rp_slots_fill_drop(child->slots, child->stream);
-        stream_give(child);
-        rp_gpu_leave(&scope);
-    }
-    free(child->firsts);
-    free(child);
-}
-
-static void *give_main(void *argument)
-{
-    rp_thread.inside = true; /* what NCCL calls is no call of the application */
-    give(argument);
-    return NULL;
-}
-
-/* The application's signals are not for a thread of ours. */
-static bool give_start(struct rp_child *child, pthread_t *thread_out)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool started = pthread_create(thread_out, NULL, give_main, child) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return started;
-}
-
-/* Normally there is nothing to wait for, and nothing of it is left at the end of the process. */
-static void give_await(pthread_t thread)
-{
-    struct timespec until;
-    int cancel;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += ABORT_SECONDS;
-    if (pthread_timedjoin_np(thread, NULL, &until) != 0)
-        pthread_detach(thread);
-    pthread_setcancelstate(cancel, NULL);
-}
-
-void rp_child_abort(struct rp_child *child)
-{
-    pthread_t thread;
-    if (child == NULL)
-        return;
-    if (give_start(child, &thread))
-        give_await(thread);
-    else
-        give(child);
+    pthread_mutex_lock(&child->lock);
+    bool issued = fill(child, slots, gather, stream, behind);
+    pthread_mutex_unlock(&child->lock);
+    return issued;
 }

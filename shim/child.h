@@ -20,7 +20,9 @@
  *
  * Few CTAs, on a stream of its own: non-blocking, of the highest priority.
  *
- * Threads: one at a time for each child; abort by any thread when nobody is inside.
+ * What other ranks never issue would keep ours on the device: a thread of ours watches, and ends the child then.
+ *
+ * Threads: any, one after the other; abort by any thread when nobody else of its owner's is inside.
  */
 #ifndef RP_CHILD_H
 #define RP_CHILD_H
@@ -54,9 +56,12 @@ enum rp_child_state {
 /* By rank 0: what all ranks must have to join. False: NCCL gives none. */
 bool rp_child_id(const struct rp_nccl *real, struct rp_replay_id *id_out);
 
-/* Begins to join, on `device`; returns at once. NULL: it can't even begin (no memory, a function is missing). */
+/*
+ * Begins to join, on `device`; returns at once. NULL: it can't even begin (no memory, no thread, a function is
+ * missing). What is issued later must end within some times `bound_ns`, else it is ended (child_watch.c).
+ */
 struct rp_child *rp_child_join(const struct rp_nccl *real, int device, uint32_t nranks, uint32_t rank,
-                               const struct rp_replay_id *id);
+                               const struct rp_replay_id *id, uint64_t bound_ns);
 
 /* Where it stands now; asks NCCL, never waits. FAILED is final. */
 enum rp_child_state rp_child_poll(struct rp_child *child);
@@ -72,8 +77,11 @@ void rp_child_warm(struct rp_child *child, struct rp_slots *slots, const struct 
  * READY: issues one; `behind`: to begin when `stream`, the caller's, has done what it has so far. False: NCCL has
  * refused it, or not enqueued it in time; FAILED then.
  */
-bool rp_child_fill(struct rp_child *child, struct rp_slots *slots, const struct rp_replay_fill *fill,
+bool rp_child_fill(struct rp_child *child, struct rp_slots *slots, const struct rp_replay_fill *gather,
                    cudaStream_t stream, bool behind);
+
+/* What was issued has ended. */
+bool rp_child_idle(struct rp_child *child);
 
 /*
  * Waits at most `most_ns` for what was issued to end: peers that have not come to it yet need this rank. Only where the
@@ -83,5 +91,7 @@ void rp_child_finish(struct rp_child *child, uint64_t most_ns);
 
 /* Its end, whatever is under way; frees, perhaps later in a thread of ours. NULL is allowed. */
 void rp_child_abort(struct rp_child *child);
+
+void rp_child_forked(void);
 
 #endif

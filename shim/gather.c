@@ -380,8 +380,7 @@ void rp_gather_after(struct rp_gather *gather, struct rp_call *call, bool accept
     gather->expected = position_ahead(gather, call);
     if (gather->ahead == 0 && rp_thread.group_depth == 0)
         rp_gather_look_after_child(gather);
-    if (rp_replay_state(gather->replay) == RP_REPLAY_PASSIVE && rp_replay_idle(gather->replay)) {
-        rp_gather_drop_child(gather);
+    if (rp_replay_state(gather->replay) == RP_REPLAY_PASSIVE && rp_replay_idle(gather->replay) && !gather->joined) {
         drop_slots(gather);
         rp_channel_table_drop(gather->channel);
         rp_gather_watch(gather, false);

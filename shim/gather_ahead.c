@@ -37,9 +37,22 @@ static void unclaim(const struct rp_gather *gather)
 static void join_child(struct rp_gather *gather, const struct rp_replay_id *id)
 {
     const struct rp_agree *agree = rp_channel_agree(gather->channel);
+    rp_gather_drop_child(gather); /* the last one, which all have left */
     gather->told = RP_CHILD_JOINING;
+    gather->joined = true;
     if (claim(gather))
-        gather->child = rp_child_join(gather->real, gather->device, agree->nranks, agree->rank, id);
+        gather->child =
+            rp_child_join(gather->real, gather->device, agree->nranks, agree->rank, id, rp_gather_options.timeout_ns);
+}
+
+/* Nothing is issued there any more: it ends once what was issued has ended on all ranks. */
+static void leave_child(struct rp_gather *gather)
+{
+    if (gather->child != NULL && !rp_child_idle(gather->child))
+        return;
+    gather->joined = !rp_replay_left(gather->replay);
+    if (!gather->joined)
+        rp_gather_drop_child(gather);
 }
 
 void rp_gather_look_after_child(struct rp_gather *gather)
@@ -47,8 +60,12 @@ void rp_gather_look_after_child(struct rp_gather *gather)
     struct rp_replay_id id;
     if (rp_replay_joins(gather->replay, &id))
         join_child(gather, &id);
-    else if (gather->child == NULL)
+    if (!gather->joined)
         return;
+    if (rp_replay_leaves(gather->replay)) {
+        leave_child(gather);
+        return;
+    }
     enum rp_child_state state = gather->child == NULL ? RP_CHILD_FAILED : rp_child_poll(gather->child);
     if (state != gather->told && (state == RP_CHILD_JOINED || state == RP_CHILD_FAILED))
         rp_replay_child(gather->replay, state == RP_CHILD_JOINED);
@@ -118,4 +135,5 @@ void rp_gather_ahead_forked(void)
 {
     for (int i = 0; i < CLAIMS; i++)
         atomic_store(&claims[i], NULL);
+    rp_child_forked();
 }

@@ -18,6 +18,7 @@ struct rp_gather {
     const struct rp_nccl *real; /* of the library that the last call went to */
     struct rp_child *child;     /* or NULL */
     enum rp_child_state told;   /* of the child, to the engine */
+    bool joined;                /* it was told to join a child that not all have left */
     const char *why_not;        /* it has no channel; NULL: it has */
     char channel_error[160];
     uint32_t number; /* of the communicator */

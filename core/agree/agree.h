@@ -139,9 +139,15 @@ enum rp_status rp_agree_complete(struct rp_agree *agree, uint32_t nranks, uint32
     X(published) /* learning data of every position below it is in the table */       \
     X(budget)    /* bytes that it could give to this lane now, plus 1; 0: not told */ \
     X(cycle_ns)  /* its plain cycle */                                                \
-    X(child)     /* has it joined the child communicator? enum rp_child_of_rank */
+    X(child)     /* how it stands with the child communicator: enum rp_child_of_rank */
 
-enum rp_child_of_rank { RP_CHILD_OF_RANK_NONE, RP_CHILD_OF_RANK_JOINED, RP_CHILD_OF_RANK_FAILED };
+/* The order matters: where the least is JOINED and none has FAILED, all have joined. */
+enum rp_child_of_rank {
+    RP_CHILD_OF_RANK_NONE,
+    RP_CHILD_OF_RANK_IDLE, /* it issues nothing there any more, and what it issued has ended */
+    RP_CHILD_OF_RANK_JOINED,
+    RP_CHILD_OF_RANK_FAILED
+};
 
 #define X(field)                                                       \
     void rp_agree_set_##field(struct rp_agree *agree, uint64_t value); \

@@ -274,6 +274,7 @@ bool rp_replay_joins(struct rp_replay *replay, struct rp_replay_id *id_out)
     if (!replay->joins || replay->learn == NULL)
         return false;
     replay->joins = false;
+    replay->filled = 0;
     rp_learn_id(replay->learn, id_out);
     return true;
 }
@@ -281,6 +282,21 @@ bool rp_replay_joins(struct rp_replay *replay, struct rp_replay_id *id_out)
 void rp_replay_child(struct rp_replay *replay, bool joined)
 {
     rp_agree_set_child(replay->agree, joined ? RP_CHILD_OF_RANK_JOINED : RP_CHILD_OF_RANK_FAILED);
+}
+
+bool rp_replay_leaves(const struct rp_replay *replay)
+{
+    bool plain = replay->state == RP_REPLAY_PASSIVE ||
+                 (replay->state == RP_REPLAY_ARMED && replay->plan.prefetches == 0 && !replay->joins);
+    return plain && !rp_ahead_busy(replay);
+}
+
+bool rp_replay_left(struct rp_replay *replay)
+{
+    rp_agree_set_child(replay->agree, RP_CHILD_OF_RANK_IDLE);
+    uint64_t largest = rp_agree_largest_child(replay->agree);
+    return largest == RP_CHILD_OF_RANK_FAILED ||
+           (largest == RP_CHILD_OF_RANK_IDLE && rp_agree_least_child(replay->agree) == RP_CHILD_OF_RANK_IDLE);
 }
 
 void rp_replay_prepared(struct rp_replay *replay, bool ready)

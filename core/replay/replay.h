@@ -182,6 +182,13 @@ void rp_replay_done(struct rp_replay *replay, const struct rp_op *op, const stru
 bool rp_replay_joins(struct rp_replay *replay, struct rp_replay_id *id_out);
 void rp_replay_child(struct rp_replay *replay, bool joined);
 
+/*
+ * True: nothing is issued on the child any more. Once what was issued has ended on this rank's device, it has left:
+ * true from where all have, or one has failed; then the child may end.
+ */
+bool rp_replay_leaves(const struct rp_replay *replay);
+bool rp_replay_left(struct rp_replay *replay);
+
 /* After rp_replay_done(): the gathers to be issued now, one after the other; false: no more. All must be issued. */
 bool rp_replay_fill(struct rp_replay *replay, struct rp_replay_fill *fill_out);
 

@@ -15,10 +15,15 @@
  *
  *     WARM    every rank has joined the child: all warm it          COMMIT  it is ready: this cycle's are issued
  *
+ * NCCL pairs the n-th gather of the child on one rank with the n-th on the others, whatever they hold. So the digest of
+ * every vote covers all that was issued on the child: where sequences differ, the lane is broken before what was
+ * gathered is served.
+ *
  * Threads: by the thread whose turn it is on the lane.
  */
 #include <string.h>
 
+#include "core/lane.h"
 #include "core/replay/replay_private.h"
 
 /* Words in a row that were a no: a rank will never be ready. */
@@ -69,7 +74,8 @@ void rp_ahead_see(struct rp_replay *replay, uint64_t signature, struct rp_replay
 
 /*
  * Until the word is read the cycle is followed as if it were a yes: in a group other ops come before. Where misses have
- * moved the place, it may come here while the last cycle is still followed: only calls end that, not what ranks believe.
+ * moved the place, it may come here while the last cycle is still followed: only calls end that, not what ranks
+ * believe.
  */
 void rp_ahead_ask(struct rp_replay *replay, struct rp_replay_step *step)
 {
@@ -170,6 +176,7 @@ bool rp_replay_fill(struct rp_replay *replay, struct rp_replay_fill *fill_out)
         if (replay->issued[number] == 0)
             continue;
         believe(replay, entry);
+        replay->filled = rp_lane_fold(rp_lane_fold(replay->filled, number), ahead->position);
         *fill_out = (struct rp_replay_fill){
             .slot = entry->slot, .snapshot = entry->snapshot, .bytes = entry->bytes, .serial = ahead->position};
         return true;

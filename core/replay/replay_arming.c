@@ -52,7 +52,8 @@ static void propose_joining(struct rp_replay *replay, uint64_t budget)
     struct rp_leader *leader = &replay->leader;
     struct rp_replay_id id;
 
-    if (!replay->options.new_id(replay->context, &id)) {
+    if (rp_agree_largest_child(replay->agree) > RP_CHILD_OF_RANK_IDLE || /* not all have left the last one */
+        !replay->options.new_id(replay->context, &id)) {
         go_alone(replay, budget);
         return;
     }
@@ -384,6 +385,7 @@ void rp_arming_reached(struct rp_replay *replay)
     rp_replay_place(replay);
     replay->armed = (struct rp_armed){.cycle = RP_FIRST_CYCLE, .looked = RP_FIRST_CYCLE};
     rp_ahead_begin(replay);
+    replay->leader.joined &= replay->plan.prefetches > 0; /* else the ranks leave the child */
     replay->feeding = false;
     replay->figures.armings++;
     say_armed(replay);

@@ -189,6 +189,7 @@ struct rp_replay {
     struct rp_slot_belief *slots;
     struct rp_slot_belief *snapshots; /* of this rank's parts */
     uint8_t *issued;                  /* by entry: it is issued in the committed cycle */
+    uint64_t filled;                  /* digest of all that was issued on this child, in order */
     uint64_t *missed_in;              /* by entry: the cycle that it missed in last */
     struct rp_missed *run;            /* room for every entry */
     uint32_t last_keep;               /* the last entry of the cycle that is voted on */

@@ -128,7 +128,7 @@ static void count_op(struct rp_replay *replay, enum rp_cursor_move move)
 
 uint64_t rp_serve_digest(const struct rp_replay *replay, const struct rp_replay_step *step)
 {
-    uint64_t words[4] = {replay->folded, replay->plan.hash, step->slot, step->expected};
+    uint64_t words[] = {replay->folded, replay->plan.hash, step->slot, step->expected, replay->filled};
     return XXH3_64bits(words, sizeof(words));
 }
 

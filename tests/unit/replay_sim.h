@@ -24,7 +24,7 @@
 
 #include "core/agree/agree.h"
 #include "core/lane.h"
-#include "core/replay/replay.h"
+#include "core/replay/replay_private.h"
 #include "replay_program.h"
 
 #define XXH_INLINE_ALL
@@ -86,7 +86,8 @@ struct sim_rank {
     size_t fills_sunk;                   /* of these, into the largest slot, since their own had no memory */
     size_t fills_resting, fills_passive; /* of these, when the arming had ended, and when the lane was given up */
     uint32_t joins, warms; /* turns, and words, until its child has joined, is warm; 0: it has, or was not asked to */
-    bool joined;
+    bool told, joined;     /* to join; it has */
+    uint32_t lefts;
     struct sim_due *due;
     size_t due_count;
     uint64_t now_ns;   /* of the device */
@@ -235,6 +236,12 @@ static inline void sim_give_stamps(struct sim_rank *rank)
     rank->stamp_count = 0;
 }
 
+/* What this rank has issued has ended: all have issued it. */
+static inline bool sim_ended(const struct sim_rank *rank)
+{
+    return rank->fills == 0 || rank->sim->fills[rank->fills - 1].ranks == rank->sim->nranks;
+}
+
 static inline void sim_look_after_child(struct sim_rank *rank)
 {
     struct rp_replay_id id;
@@ -242,6 +249,12 @@ static inline void sim_look_after_child(struct sim_rank *rank)
     if (rp_replay_joins(rank->replay, &id)) {
         assert_int_equal(id.bytes[127], 7);
         rank->joins = 1 + sim_random(rank->sim) % 20;
+        rank->told = true;
+    }
+    if (rank->told && rp_replay_leaves(rank->replay) && sim_ended(rank) && rp_replay_left(rank->replay)) {
+        rank->told = rank->joined = false;
+        rank->lefts++;
+        rank->joins = 0;
     }
     if (rank->joins == 0 || --rank->joins > 0)
         return;
@@ -436,6 +449,8 @@ static inline bool sim_begin(struct sim_rank *rank)
             sim_lose(rank);
         } else if (action->act == SIM_GIVE_UP) {
             rp_agree_give_up(&rank->agree);
+        } else if (action->act == SIM_STRAY) {
+            rank->replay->filled++;
         } else if (action->act != SIM_CHANGE) {
             sim_turn(rank);
             sim_call_begin(rank, action);

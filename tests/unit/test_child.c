@@ -1,5 +1,5 @@
 /* link: fake */
-/* link: shim: child.c gpu.c kernels_image.c */
+/* link: shim: child.c child_end.c child_watch.c gpu.c kernels_image.c */
 /* link: shim: slots.c slots_memory.c slots_order.c slots_table.c slots_stamps.c slots_work.c slots_fill.c */
 /*
  * The child communicator on the stand-in, a process a rank: what is gathered ahead is what all ranks' snapshots hold,
@@ -21,6 +21,7 @@
 
 _Thread_local struct rp_thread rp_thread __attribute__((tls_model("initial-exec")));
 
+static uint64_t bound_ns = UINT64_C(60000000000);
 static int joins;          /* of this process */
 static _Atomic int aborts; /* that have come back */
 
@@ -106,7 +107,7 @@ static void join(struct world *world)
 {
     struct rp_replay_id id;
     memcpy(id.bytes, &ranks_id, sizeof id);
-    world->child = rp_child_join(&real, (int)world->rank, world->ranks, world->rank, &id);
+    world->child = rp_child_join(&real, (int)world->rank, world->ranks, world->rank, &id, bound_ns);
     CHECK(world->child != NULL);
     joins++;
 }
@@ -394,13 +395,13 @@ static void cannot_join(int rank, int ranks)
     struct rp_replay_id id, other;
     CHECK(rp_child_id(&real, &id) && rp_child_id(&real, &other) && memcmp(&id, &other, sizeof id) != 0);
     setenv("NCCL_COMM_BLOCKING", "1", 1);
-    CHECK(rp_child_join(&real, rank, 2, 0, &id) == NULL);
+    CHECK(rp_child_join(&real, rank, 2, 0, &id, bound_ns) == NULL);
     setenv("NCCL_COMM_BLOCKING", "0", 1);
     real.ncclCommInitRankConfig = NULL;
-    CHECK(rp_child_join(&real, rank, 2, 0, &id) == NULL);
+    CHECK(rp_child_join(&real, rank, 2, 0, &id, bound_ns) == NULL);
     real.ncclCommInitRankConfig = ncclCommInitRankConfig;
-    CHECK(rp_child_join(&real, rank, 2, 2, &id) == NULL);
-    CHECK(rp_child_join(&real, 1000, 2, 0, &id) == NULL);
+    CHECK(rp_child_join(&real, rank, 2, 2, &id, bound_ns) == NULL);
+    CHECK(rp_child_join(&real, 1000, 2, 0, &id, bound_ns) == NULL);
     real.ncclGetUniqueId = NULL;
     CHECK(!rp_child_id(&real, &id));
     end(&world);
@@ -484,11 +485,75 @@ static void ends_in_order(int rank, int ranks)
     end(&world);
 }
 
+/* Who just exits does, too: its exit handler waits, and the bytes are right. */
+static void exits(int rank, int ranks)
+{
+    struct world world = begin(rank, ranks);
+    CHECK(keep(&world, 0, 1, LARGE));
+    join_and_warm(&world);
+    if (rank == ranks - 1)
+        usleep(100000);
+    CHECK(fill(&world, 0, 0, LARGE));
+    if (rank < ranks - 1)
+        exit(0);
+    CHECK(serve(&world, 0, 1, LARGE, 1) == RP_COMPARE_EQUAL);
+    end(&world);
+}
+
 static void test_an_end_in_order(void **state)
 {
     (void)state;
     ranks_run(2, ends_in_order);
     ranks_run(4, ends_in_order);
+    ranks_run(2, exits);
+    ranks_run(4, exits);
+}
+
+/* The last rank never fills, and lives on: who waits for the whole device comes back all the same. */
+static void is_watched(int rank, int ranks)
+{
+    bound_ns = 20000000;
+    struct world world = begin(rank, ranks);
+    CHECK(keep(&world, 0, 1, LARGE));
+    join_and_warm(&world);
+    if (rank == ranks - 1) {
+        for (int i = 0; i < ranks - 1; i++)
+            ranks_await();
+    } else {
+        CHECK(fill(&world, 0, 0, LARGE));
+        CUDA(cudaDeviceSynchronize());
+        CHECK(rp_child_poll(world.child) == RP_CHILD_FAILED);
+        CHECK(!fill(&world, 1, 0, LARGE));
+        CHECK(serve(&world, 0, 1, LARGE, 1) == RP_COMPARE_PENDING);
+        ranks_let(1);
+    }
+    end(&world);
+}
+
+/* The same, but its owner ends it meanwhile. */
+static void is_watched_and_ended(int rank, int ranks)
+{
+    bound_ns = 20000000;
+    struct world world = begin(rank, ranks);
+    CHECK(keep(&world, 0, 1, LARGE));
+    join_and_warm(&world);
+    if (rank < ranks - 1) {
+        CHECK(fill(&world, 0, 0, LARGE));
+        usleep(100000 + (useconds_t)rank * 5000);
+        ranks_let(1);
+    } else {
+        for (int i = 0; i < ranks - 1; i++)
+            ranks_await();
+    }
+    end(&world);
+}
+
+static void test_a_bound(void **state)
+{
+    (void)state;
+    ranks_run(2, is_watched);
+    ranks_run(4, is_watched);
+    ranks_run(8, is_watched_and_ended);
 }
 
 static void test_abort(void **state)
@@ -508,9 +573,13 @@ static void test_abort(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_parts_are_delivered), cmocka_unit_test(test_what_was_sent),
-        cmocka_unit_test(test_a_failure_of_one_rank),   cmocka_unit_test(test_what_can_not_be),
-        cmocka_unit_test(test_an_end_in_order),         cmocka_unit_test(test_abort),
+        cmocka_unit_test(test_all_parts_are_delivered),
+        cmocka_unit_test(test_what_was_sent),
+        cmocka_unit_test(test_a_failure_of_one_rank),
+        cmocka_unit_test(test_what_can_not_be),
+        cmocka_unit_test(test_an_end_in_order),
+        cmocka_unit_test(test_a_bound),
+        cmocka_unit_test(test_abort),
     };
     setenv("FAKE_MEMORY_MB", "512", 1);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -62,6 +62,8 @@ static void a_rank_without_a_child(void **state)
         assert_int_equal(rp_replay_plan(sim->ranks[0].replay)->prefetches, 0);
         assert_true(sim_figures(sim, 0).hits > 0);
         assert_int_equal(sim->fill_count, 0);
+        for (uint32_t i = 0; i < sim->nranks; i++)
+            assert_int_equal(sim->ranks[i].lefts, 1);
         sim_destroy(sim);
     }
 }
@@ -78,7 +80,7 @@ static void a_rank_that_is_never_ready(void **state)
         sim_run(sim);
         assert_int_equal(sim->fill_count, 0);
         for (uint32_t i = 0; i < sim->nranks; i++) {
-            assert_true(sim->ranks[i].joined);
+            assert_int_equal(sim->ranks[i].lefts, 1); /* it had joined */
             assert_int_equal(sim->ranks[i].entered[RP_REPLAY_RESTING], 1);
             assert_int_equal(rp_replay_state(sim->ranks[i].replay), RP_REPLAY_ARMED);
             assert_int_equal(rp_replay_plan(sim->ranks[i].replay)->prefetches, 0);
@@ -145,11 +147,30 @@ static void given_up_within_a_cycle(void **state)
         for (uint32_t i = 0; i < sim->nranks; i++) {
             assert_int_equal(sim->ranks[i].fills, sim->ranks[0].fills);
             assert_int_equal(rp_replay_state(sim->ranks[i].replay), RP_REPLAY_PASSIVE);
+            assert_int_equal(sim->ranks[i].lefts, 1); /* the child has ended, everywhere */
             cases += sim->ranks[i].fills_passive > 0;
         }
         sim_destroy(sim);
     }
     assert_true(cases > 24);
+}
+
+/* NCCL would pair one unit's part with another's from there on: nothing is served any more. */
+static void other_gathers_on_one_rank(void **state)
+{
+    (void)state;
+    for (uint32_t seed = 1; seed <= 12; seed++) {
+        struct sim *sim = job(2 + seed % 3, seed, 5);
+        plain_steps(sim, STEPS);
+        size_t at = late_gather(sim, seed);
+        insert(sim, at, (struct sim_action){.act = SIM_STRAY, .ranks = 1u << seed % sim->nranks});
+        sim_run(sim);
+        for (size_t i = at; i < sim->program.count; i++)
+            assert_int_equal(sim->program.actions[i].served, 0);
+        for (uint32_t i = 0; i < sim->nranks; i++)
+            assert_int_equal(rp_replay_state(sim->ranks[i].replay), RP_REPLAY_PASSIVE);
+        sim_destroy(sim);
+    }
 }
 
 /* ---------------------------------------------------------------- memory is given back */
@@ -316,8 +337,8 @@ static void anything(void **state)
     assert_true(sunk > 100);
 }
 
-/* Microbatches that end early, and weights changed within a step: misses move the place to a microbatch that looks alike,
- * and it comes to the cycle's beginning while what was settled at the last one is still issued. */
+/* Microbatches that end early, and weights changed within a step: misses move the place to a microbatch that looks
+ * alike, and it comes to the cycle's beginning while what was settled at the last one is still issued. */
 static void the_place_moves_within_a_cycle(void **state)
 {
     (void)state;
@@ -354,6 +375,7 @@ int main(void)
         cmocka_unit_test(a_rank_that_is_never_ready),
         cmocka_unit_test(a_withdrawal_within_a_cycle),
         cmocka_unit_test(given_up_within_a_cycle),
+        cmocka_unit_test(other_gathers_on_one_rank),
         cmocka_unit_test(memory_given_back),
         cmocka_unit_test(all_memory_given_back),
         cmocka_unit_test(new_content_within_a_step),
