@@ -250,8 +250,6 @@ static bool fill_issue(struct rp_child *child, struct rp_slots *slots, const str
                        cudaStream_t stream, bool behind)
 {
     void *base;
-    if (fill->snapshot == RP_NO_SLOT)
-        rp_slots_live(slots, fill->slot, stream, fill->live, fill->bytes);
     if (behind && !follow(child, stream))
         return false;
     rp_slots_fill_begin(slots, fill->slot, fill->snapshot, child->stream, fill->bytes, &base);

@@ -119,6 +119,7 @@ static bool get_slots(struct rp_gather *gather, const struct rp_plan *plan)
         bytes += plan->snapshot_bytes[i];
     ask_budget(gather);
     gather->has_slots = true; /* also where it has fewer than it wants */
+    rp_gather_expect_sends(gather, plan);
     return bytes <= gather->budget &&
            rp_slots_resize_ahead(gather->slots, plan->slot_bytes, plan->slot_count, plan->snapshot_bytes,
                                  plan->snapshot_count, plan->prefetches > 0) == RP_OK;
@@ -177,6 +178,7 @@ void rp_gather_before(struct rp_gather *gather, struct rp_call *call)
     if (gather->ahead++ == 0)
         take_turn(gather, call->real);
     rp_replay_next(gather->replay, &call->op, &call->step);
+    rp_gather_note_send(gather, call);
     if (call->step.stamp)
         stamp(gather, call->step.position, RP_STAMP_BEGIN, call->arguments.stream);
     call->verdict = RP_VERDICT_YES;
@@ -370,7 +372,8 @@ void rp_gather_after(struct rp_gather *gather, struct rp_call *call, bool accept
         vote_word(gather, call, accepted);
     struct rp_replay_result result = {.verdict = call->verdict,
                                       .failed = !accepted,
-                                      .event = {.module = call->op.module, .phase = (enum rp_phase)call->op.phase}};
+                                      .event = {.module = call->op.module, .phase = (enum rp_phase)call->op.phase},
+                                      .send = step->fingerprint ? rp_gather_name_send(gather, call) : 0};
     rp_replay_done(gather->replay, &call->op, step, &result);
     rp_gather_issue(gather, call);
     gather->ahead--;

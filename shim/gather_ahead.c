@@ -8,10 +8,12 @@
  * Threads: that of the call; the claims by any.
  */
 #include <stdatomic.h>
+#include <stdlib.h>
 
 #include "core/clock.h"
 #include "shim/call.h"
 #include "shim/gather_private.h"
+#include "shim/live.h"
 #include "shim/pause.h"
 
 #define WARM_NAP_NS 50000 /* the first gathers of a child take NCCL milliseconds */
@@ -99,6 +101,53 @@ static void warm_child(struct rp_gather *gather, cudaStream_t stream)
     gather->child = NULL;
 }
 
+/* ---------------------------------------------------------------- live buffers */
+
+void rp_gather_expect_sends(struct rp_gather *gather, const struct rp_plan *plan)
+{
+    free(gather->sends);
+    gather->sends = plan->prefetches > 0 ? calloc(plan->count, sizeof *gather->sends) : NULL;
+    gather->send_count = gather->sends != NULL ? plan->count : 0;
+}
+
+/* A framework that gathers in place builds its part right before the call. */
+static bool sends_apart(const struct rp_gather *gather, const struct rp_call *call)
+{
+    uint64_t unit = rp_op_bytes(&call->op) * rp_channel_agree(gather->channel)->nranks;
+    uintptr_t send = (uintptr_t)call->arguments.send, receive = (uintptr_t)call->arguments.receive;
+    return send - receive >= unit; /* also where it is below */
+}
+
+void rp_gather_note_send(struct rp_gather *gather, const struct rp_call *call)
+{
+    uint64_t bytes = rp_op_bytes(&call->op);
+    if (call->op.kind != RP_OP_ALL_GATHER || call->step.entry >= gather->send_count)
+        return;
+    gather->sends[call->step.entry] =
+        (struct rp_gather_send){call->arguments.send, sends_apart(gather, call) ? bytes : 0};
+}
+
+uint64_t rp_gather_name_send(const struct rp_gather *gather, const struct rp_call *call)
+{
+    bool live = call->op.kind == RP_OP_ALL_GATHER && sends_apart(gather, call) &&
+                rp_live_has(call->arguments.send, rp_op_bytes(&call->op));
+    return live ? (uint64_t)(uintptr_t)call->arguments.send : 0;
+}
+
+/* Within the call, on its stream. What is not there is not sent: the slot is nobody's then. */
+static void copy_live(struct rp_gather *gather, const struct rp_replay_fill *fill, cudaStream_t stream)
+{
+    if (fill->snapshot != RP_NO_SLOT || fill->entry >= gather->send_count)
+        return;
+    const struct rp_gather_send *send = &gather->sends[fill->entry];
+    if (send->bytes != fill->bytes || !rp_live_enter(send->address, send->bytes))
+        return;
+    rp_slots_live(gather->slots, fill->slot, stream, send->address, send->bytes);
+    rp_live_leave();
+}
+
+/* ---------------------------------------------------------------- what is issued */
+
 /* Where a child has failed on one rank, the others end theirs too, and with it what that rank will never issue. */
 static void issue(struct rp_gather *gather, const struct rp_replay_fill *fill, cudaStream_t stream, bool behind)
 {
@@ -106,6 +155,7 @@ static void issue(struct rp_gather *gather, const struct rp_replay_fill *fill, c
     bool failed = rp_agree_largest_child(agree) == RP_CHILD_OF_RANK_FAILED;
     if (gather->child == NULL)
         return;
+    copy_live(gather, fill, stream);
     if (!failed && rp_child_fill(gather->child, gather->slots, fill, stream, behind))
         return;
     rp_replay_child(gather->replay, false);

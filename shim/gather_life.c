@@ -18,6 +18,7 @@
 #include "shim/gather_figures.h"
 #include "shim/gather_private.h"
 #include "shim/gpu.h"
+#include "shim/live.h"
 
 /* Of everything that ranks must do alike: another number is another version. */
 #define TERMS "reprise replay 2"
@@ -39,6 +40,8 @@ void rp_gather_configure(const struct rp_gather_options *given)
     rp_gather_options = *given;
     process = getpid();
     configured = true;
+    if (given->prefetch)
+        rp_live_begin();
 }
 
 bool rp_gather_configured(void)
@@ -229,6 +232,7 @@ void rp_gather_close(struct rp_gather *gather)
     if (gather->slots != NULL)
         rp_slots_destroy(gather->slots);
     rp_channel_close(gather->channel); /* NULL is allowed */
+    free(gather->sends);
     free(gather);
 }
 
@@ -254,5 +258,6 @@ void rp_gather_forked(void)
     pthread_mutex_init(&all.lock, NULL);
     all.first = NULL;
     rp_gather_ahead_forked();
+    rp_live_forked();
     all.total = (struct rp_replay_figures){0};
 }

@@ -10,16 +10,24 @@
 #include "shim/gather.h"
 #include "shim/slots.h"
 
+/* Where the application sent a gather from last; 0 bytes: nowhere, or from within what it received. */
+struct rp_gather_send {
+    const void *address;
+    uint64_t bytes;
+};
+
 struct rp_gather {
     struct rp_gather *next; /* of those that have an engine, for the report */
     struct rp_channel *channel;
     struct rp_replay *replay;
     struct rp_slots *slots;
-    const struct rp_nccl *real; /* of the library that the last call went to */
-    struct rp_child *child;     /* or NULL */
-    enum rp_child_state told;   /* of the child, to the engine */
-    bool joined;                /* it was told to join a child that not all have left */
-    const char *why_not;        /* it has no channel; NULL: it has */
+    const struct rp_nccl *real;   /* of the library that the last call went to */
+    struct rp_child *child;       /* or NULL */
+    enum rp_child_state told;     /* of the child, to the engine */
+    bool joined;                  /* it was told to join a child that not all have left */
+    struct rp_gather_send *sends; /* by entry of the plan that gathers ahead */
+    size_t send_count;
+    const char *why_not; /* it has no channel; NULL: it has */
     char channel_error[160];
     uint32_t number; /* of the communicator */
     int rank;
@@ -44,6 +52,13 @@ struct rp_gather {
  * that wait for it.
  */
 void rp_gather_look_after_child(struct rp_gather *gather);
+
+/* With a plan's slots: room for where each of its gathers is sent from. */
+void rp_gather_expect_sends(struct rp_gather *gather, const struct rp_plan *plan);
+/* Of a call that came in. */
+void rp_gather_note_send(struct rp_gather *gather, const struct rp_call *call);
+/* What learning is told of it (rp_learn_see()): its name, or 0. */
+uint64_t rp_gather_name_send(const struct rp_gather *gather, const struct rp_call *call);
 
 /* Can this rank do what a yes to the word asks for? */
 bool rp_gather_can(const struct rp_gather *gather, enum rp_word word);

@@ -6,7 +6,7 @@
  *     first[rank]                where each rank's learning begins
  *     id                         128 bytes, what all need to join the child communicator; rank 0 writes it
  *     gap[place]                 ns of compute before a gather, 4 bytes each; rank 0 writes them
- *     entry[rank][place][2]      place = position modulo rp_learn_positions(); a rank writes its own row
+ *     entry[rank][place][3]      place = position modulo rp_learn_positions(); a rank writes its own row
  *
  * Memory orders. A rank publishes (release, agree.h) every position below p and only then writes the entry of p, and
  * publishes p + 1 or more behind that. So
@@ -28,16 +28,16 @@
 #include <xxhash.h>
 
 #define POSITIONS_MOST ((size_t)16384)
-#define ENTRIES_MOST (((size_t)4 << 20) / sizeof(struct entry))
+#define ENTRIES_MOST (((size_t)6 << 20) / sizeof(struct entry))
 #define LINE 64u
 #define ID_WORDS (sizeof(struct rp_replay_id) / sizeof(uint64_t)) /* whole lines */
 
 struct entry {
-    _Atomic uint64_t word[2];
+    _Atomic uint64_t word[3]; /* the fingerprint, salted; where it was sent from */
 };
 
 struct seen {
-    uint64_t signature, bytes;
+    uint64_t signature, bytes, send;
     uint8_t kind;
 };
 
@@ -162,7 +162,7 @@ static void begin_at(struct rp_learn *learn, uint64_t position)
         atomic_store_explicit(&learn->firsts[learn->rank], position, memory_order_release);
 }
 
-void rp_learn_see(struct rp_learn *learn, const struct rp_op *op)
+void rp_learn_see(struct rp_learn *learn, const struct rp_op *op, uint64_t send)
 {
     bool none = learn->first == learn->next;
     bool overrun = learn->next - learn->due == learn->positions; /* a gather whose fingerprint never came */
@@ -170,7 +170,7 @@ void rp_learn_see(struct rp_learn *learn, const struct rp_op *op)
     if (none || overrun || op->position != learn->next)
         begin_at(learn, op->position);
     *seen_at(learn, learn->next) =
-        (struct seen){.signature = rp_op_signature(op), .bytes = rp_op_bytes(op), .kind = op->kind};
+        (struct seen){.signature = rp_op_signature(op), .bytes = rp_op_bytes(op), .send = send, .kind = op->kind};
     learn->next++;
     move_due(learn);
 }
@@ -205,6 +205,7 @@ static void write_entry(const struct rp_learn *learn, uint64_t position, const u
     /* Pair with add_entries(). */
     atomic_store_explicit(&entry->word[0], salted.low64, memory_order_release);
     atomic_store_explicit(&entry->word[1], salted.high64, memory_order_release);
+    atomic_store_explicit(&entry->word[2], seen_at(learn, position)->send, memory_order_release);
 }
 
 void rp_learn_fingerprint(struct rp_learn *learn, struct rp_agree *agree, uint64_t position, const uint64_t value[2])
@@ -252,14 +253,20 @@ void rp_learn_range(const struct rp_learn *learn, const struct rp_agree *agree, 
     *to_out = later(from, to);
 }
 
-/* The sum over all ranks, modulo 2^64 a word. */
-static void add_entries(const struct rp_learn *learn, uint64_t position, uint64_t content[2])
+/* The content is the sum over all ranks, modulo 2^64 a word. */
+static void add_entries(const struct rp_learn *learn, uint64_t position, struct rp_learned *item)
 {
+    bool all = true;
+
     for (uint32_t rank = 0; rank < learn->nranks; rank++) { /* pairs with write_entry() */
         struct entry *entry = entry_at(learn, rank, position);
-        content[0] += atomic_load_explicit(&entry->word[0], memory_order_acquire);
-        content[1] += atomic_load_explicit(&entry->word[1], memory_order_acquire);
+        item->content[0] += atomic_load_explicit(&entry->word[0], memory_order_acquire);
+        item->content[1] += atomic_load_explicit(&entry->word[1], memory_order_acquire);
+        uint64_t send = atomic_load_explicit(&entry->word[2], memory_order_acquire);
+        item->send = XXH3_64bits_withSeed(&send, sizeof(send), item->send);
+        all = all && send != 0;
     }
+    item->send = all ? item->send | 1 : 0;
 }
 
 enum rp_status rp_learn_read(const struct rp_learn *learn, const struct rp_agree *agree, uint64_t from, uint64_t to,
@@ -275,7 +282,7 @@ enum rp_status rp_learn_read(const struct rp_learn *learn, const struct rp_agree
         struct rp_learned *item = &items_out[position - from];
         *item = (struct rp_learned){.signature = seen->signature, .bytes = seen->bytes, .kind = seen->kind};
         if (seen->kind == RP_OP_ALL_GATHER)
-            add_entries(learn, position, item->content);
+            add_entries(learn, position, item);
     }
     return from < to && from < table_begins(learn, agree) ? RP_NOT_FOUND : RP_OK;
 }

@@ -20,7 +20,7 @@
 #include "core/replay/plan.h"
 #include "core/status.h"
 
-/* Positions that the table holds: a power of two, at most 16384, and so that all ranks' entries take at most 4 MiB. 0:
+/* Positions that the table holds: a power of two, at most 16384, and so that all ranks' entries take at most 6 MiB. 0:
  * no ranks, or too many (RP_AGREE_RANKS). */
 size_t rp_learn_positions(uint32_t nranks);
 size_t rp_learn_bytes(uint32_t nranks);
@@ -39,9 +39,10 @@ void rp_learn_restart(struct rp_learn *learn);
 
 /*
  * The op at the next position (op->position). A gather's content is due after it. A gap, or a gather whose fingerprint
- * is due for as many positions as there are, is a restart.
+ * is due for as many positions as there are, is a restart. `send`: where this rank sends a gather from, as it likes to
+ * name it; 0: from no place that a later gather could be sent from.
  */
-void rp_learn_see(struct rp_learn *learn, const struct rp_op *op);
+void rp_learn_see(struct rp_learn *learn, const struct rp_op *op, uint64_t send);
 
 /* The oldest gather whose fingerprint is due: true and its position. */
 bool rp_learn_due(const struct rp_learn *learn, uint64_t *position_out);

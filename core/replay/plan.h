@@ -20,6 +20,7 @@ struct rp_learned {
     uint64_t signature;  /* rp_op_signature() */
     uint64_t bytes;      /* rp_op_bytes(): of one rank's part */
     uint64_t content[2]; /* of a gather: the salted sum of all ranks' fingerprints */
+    uint64_t send;       /* of a gather: a hash of where each rank sends from; 0: one of them has no such place */
     uint8_t kind;        /* enum rp_op_kind */
 };
 
@@ -129,7 +130,6 @@ struct rp_plan_link_model {
 struct rp_plan_ahead {
     const uint64_t *gap_ns; /* of each item: the time that compute takes between the item before and this one; 0: not
                                known. NULL: none is */
-    const uint8_t *live;    /* of each item: not 0, a gather that always sends from the same buffer. NULL: none does */
     struct rp_plan_link_model link;
     uint64_t extra; /* bytes that prefetching takes beside slots and snapshots; the engine gives 0 (the child
                        communicator's memory is NCCL's, beside the budget) */
@@ -151,7 +151,8 @@ struct rp_plan_ahead {
  * ops, and that the host is held in the call of a PREFETCH until its slot is filled: what it would have issued
  * meanwhile comes later.
  *
- * What may be issued when. A gather that repeats one of its generation: behind the one that it repeats (before, KEEP
+ * What may be issued when. A live buffer: that of a gather which sent from the same place (`send`) in both of the last
+ * cycles. A gather that repeats one of its generation: behind the one that it repeats (before, KEEP
  * does the same without sending), over the cycle's end where the unit does not change there; from the live buffer if it
  * has one, else from the unit's snapshot, which is there from the first gather of the generation to the last prefetch.
  * A gather that repeats nothing: only from a live buffer, from the first fresh gather of its generation on. At most

@@ -79,7 +79,7 @@ static void set_entries(struct rp_model *model, const struct rp_plan_cycle *cycl
         model->entries[place].gap = gap_of(cycle, ahead->gap_ns, place);
         model->entries[place].transfer = transfer_ns(item, nranks, &ahead->link);
         model->entries[place].gather = gather;
-        model->entries[place].live = gather && ahead->live != NULL && ahead->live[cycle->index[cycle->last + place]];
+        model->entries[place].live = gather && item->send != 0 && item->send == rp_plan_before(cycle, place)->send;
         model->entries[place].after = next[place];
         model->entries[place].before = RP_NO_PLACE;
         model->known.compute += model->entries[place].gap;

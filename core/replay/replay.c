@@ -189,7 +189,7 @@ static void learn(struct rp_replay *replay, const struct rp_op *op, const struct
     if ((op->flags & RP_OP_CAPTURED) != 0)
         rp_learn_restart(replay->learn);
     else
-        rp_learn_see(replay->learn, op);
+        rp_learn_see(replay->learn, op, result->send);
 }
 
 static void count_done(struct rp_replay *replay, const struct rp_op *op, const struct rp_replay_result *result)

@@ -89,13 +89,14 @@ enum rp_stamp_kind {
 };
 #define RP_STAMP_KIND_COUNT 4u
 
-/* A gather of ours, to be issued on the child communicator now. The same on all ranks, but for `live`. */
+/* A gather of ours, to be issued on the child communicator now. The same on all ranks. */
 struct rp_replay_fill {
+    uint32_t entry;    /* of the plan, that it is for */
     uint32_t slot;     /* the whole unit goes there */
-    uint32_t snapshot; /* of the plan's snapshots: what this rank sends; RP_NO_SLOT: `live` */
-    const void *live;  /* the application's send buffer, copied within the call */
+    uint32_t snapshot; /* of the plan's snapshots: what this rank sends; RP_NO_SLOT: what it has where it sent the
+                          entry's gather from last, copied now */
     uint64_t bytes;    /* of one rank's part */
-    uint64_t serial;   /* LIVE: what the slot is stamped with; of a snapshot its own serial goes with it */
+    uint64_t serial;   /* without a snapshot: what the slot is stamped with; of one its own serial goes with it */
 };
 
 /* What is to be done for one call. */
@@ -132,6 +133,7 @@ struct rp_replay_result {
     enum rp_verdict verdict; /* KEEP, word: what it said; else YES */
     bool failed;             /* the real call failed: the op is no part of the lane */
     struct rp_event event;   /* its name, as the site gave it while learning */
+    uint64_t send;           /* a gather that is learned from: rp_learn_see() */
 };
 
 /* For the exit line and the trace. Bytes are of one rank's parts. */

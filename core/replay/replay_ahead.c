@@ -155,10 +155,11 @@ void rp_ahead_done(struct rp_replay *replay, const struct rp_replay_step *step, 
     ahead->position = step->position;
 }
 
-/* The slot is the unit's from here on, if all know what is sent. */
+/* The slot is the unit's from here on, if all know what is sent; of a live buffer the compare tells. */
 static void believe(struct rp_replay *replay, const struct rp_plan_entry *entry)
 {
-    const struct rp_slot_belief *from = &replay->snapshots[entry->snapshot];
+    struct rp_slot_belief live = {.unit = entry->unit, .serial = replay->ahead.position};
+    const struct rp_slot_belief *from = entry->source == RP_SOURCE_LIVE ? &live : &replay->snapshots[entry->snapshot];
     struct rp_slot_belief *slot = &replay->slots[entry->slot];
 
     slot->unit = from->unit == entry->unit ? entry->unit : RP_NO_UNIT;
@@ -177,8 +178,12 @@ bool rp_replay_fill(struct rp_replay *replay, struct rp_replay_fill *fill_out)
             continue;
         believe(replay, entry);
         replay->filled = rp_lane_fold(rp_lane_fold(replay->filled, number), ahead->position);
-        *fill_out = (struct rp_replay_fill){
-            .slot = entry->slot, .snapshot = entry->snapshot, .bytes = entry->bytes, .serial = ahead->position};
+        bool live = entry->source == RP_SOURCE_LIVE;
+        *fill_out = (struct rp_replay_fill){.entry = number,
+                                            .slot = entry->slot,
+                                            .snapshot = live ? RP_NO_SLOT : entry->snapshot,
+                                            .bytes = entry->bytes,
+                                            .serial = ahead->position};
         return true;
     }
     return false;

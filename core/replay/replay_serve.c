@@ -184,8 +184,8 @@ static void choose(struct rp_replay *replay, struct rp_replay_step *step)
     if (slot == NULL)
         return;
     slot->busy++;
-    if (!keep || slot->unit != entry->unit)
-        return;
+    if (!keep || slot->unit != entry->unit || (entry->source == RP_SOURCE_LIVE && !slot->ahead))
+        return; /* what is gathered ahead from a live buffer may be new: what the slot has from before is not it */
     step->serve = RP_SERVE_KEEP;
     step->expected = slot->serial;
     step->ahead = slot->ahead;

@@ -18,7 +18,6 @@
 struct world {
     struct lane *lane;
     uint64_t gap_ns[LANE_MOST];
-    uint8_t live[LANE_MOST];
     struct rp_plan_ahead ahead;
     uint32_t nranks;
     uint64_t budget, granule;
@@ -34,7 +33,6 @@ static inline struct world *world_make(uint32_t nranks)
     world->nranks = nranks;
     world->granule = 1;
     world->ahead.gap_ns = world->gap_ns;
-    world->ahead.live = world->live;
     return world;
 }
 
@@ -42,6 +40,12 @@ static inline void world_free(struct world *world)
 {
     free(world->lane);
     free(world);
+}
+
+/* The item that was added last is sent from where its like was sent from before. */
+static inline void world_live(struct world *world, bool live)
+{
+    world->lane->items[world->lane->count - 1].send = live;
 }
 
 /* The item that is added next comes so long after the one before. */
@@ -69,9 +73,9 @@ struct trainer {
 static inline void train_layer(struct world *world, const struct trainer *trainer, size_t layer, uint64_t us)
 {
     world_gap(world, us * 1000);
-    world->live[world->lane->count] = trainer->send == PERSISTENT;
     add_gather(world->lane, (1 + layer % trainer->sizes) * MIB, 10 + layer,
                layer >= trainer->layers - trainer->frozen ? 0 : 1 + world->lane->version);
+    world_live(world, trainer->send == PERSISTENT);
 }
 
 static inline void train(struct world *world, const struct trainer *trainer, size_t cycles)
@@ -167,7 +171,7 @@ static inline struct facts *facts_of(const struct world *world, const struct rp_
         fact->gap = world->gap_ns[plan->first + place];
         fact->transfer = world->ahead.link.latency_ns + mib * world->ahead.link.ns_per_mib;
         fact->bytes = item->bytes;
-        fact->live = world->live[plan->first + place] != 0;
+        fact->live = item->send != 0;
         fact->before = find_before(world, facts, plan->first + place, place);
     }
     for (size_t place = 0; place < plan->count; place++) {

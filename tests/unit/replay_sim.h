@@ -34,6 +34,7 @@
 #define SIM_GROUP 4
 #define SIM_SLOTS 64
 #define SIM_STAMPS 256
+#define SIM_ENTRIES 256
 #define SIM_SETTLED SIZE_MAX
 #define SIM_NOBODYS UINT64_MAX /* a serial */
 
@@ -81,9 +82,12 @@ struct sim_rank {
     size_t call_count, call; /* a group under way: the one that is decided on */
     struct sim_slot slots[SIM_SLOTS];
     struct sim_snapshot snapshots[SIM_SLOTS];
-    bool fills_slots;                    /* gathers ahead go there: the largest slot stays */
-    size_t fills;                        /* issued */
-    size_t fills_sunk;                   /* of these, into the largest slot, since their own had no memory */
+    bool fills_slots;              /* gathers ahead go there: the largest slot stays */
+    size_t fills;                  /* issued */
+    size_t fills_sunk;             /* of these, into the largest slot, since their own had no memory */
+    uint32_t versions[SIM_UNITS];  /* of what it has of each unit */
+    uint32_t unit_of[SIM_ENTRIES]; /* entry of the plan: the unit that it sent there last */
+    size_t fills_live;
     size_t fills_resting, fills_passive; /* of these, when the arming had ended, and when the lane was given up */
     uint32_t joins, warms; /* turns, and words, until its child has joined, is warm; 0: it has, or was not asked to */
     bool told, joined;     /* to join; it has */
@@ -122,7 +126,8 @@ struct sim {
     uint32_t stamps_lost;    /* of a hundred */
     uint32_t late_on[SIM_RANKS];
     bool strict, untried, equal_layers;
-    bool ahead; /* plans may have gathers ahead */
+    bool ahead;      /* plans may have gathers ahead */
+    bool persistent; /* ranks always send a unit's gathers from the same place */
     /* A bit a rank: it can't join; it says no to every WARM, or COMMIT. */
     unsigned childless, unwarmed, unready;
     bool dies;
@@ -146,6 +151,12 @@ static inline uint64_t sim_hash(uint64_t a, uint64_t b, uint64_t c)
 
 /* ---------------------------------------------------------------- the job */
 
+static inline uint64_t sim_shard(const struct sim *sim, uint32_t unit, uint64_t version, uint32_t rank)
+{
+    bool same = sim->equal_layers && version == 0 && unit > 0;
+    return sim_hash(same ? 1 : unit, version, rank);
+}
+
 /* What each gather sends, and whether that is what it sent last. */
 static inline void sim_finish(struct sim *sim)
 {
@@ -163,9 +174,7 @@ static inline void sim_finish(struct sim *sim)
             continue;
         action->repeated = true;
         for (uint32_t rank = 0; rank < sim->nranks; rank++) {
-            uint64_t number = version[action->unit][rank];
-            bool same = sim->equal_layers && number == 0 && action->unit > 0;
-            action->shard[rank] = sim_hash(same ? 1 : action->unit, number, rank);
+            action->shard[rank] = sim_shard(sim, action->unit, version[action->unit][rank], rank);
             action->repeated &= action->shard[rank] == last[action->unit][rank];
             last[action->unit][rank] = action->shard[rank];
         }
@@ -353,6 +362,9 @@ static inline void sim_call_begin(struct sim_rank *rank, struct sim_action *acti
         .result = {.verdict = RP_VERDICT_YES},
     };
     rp_replay_next(rank->replay, &call->op, &call->step);
+    call->result.send = gather && rank->sim->persistent ? action->unit + 1 : 0;
+    if (gather && call->step.entry < SIM_ENTRIES)
+        rank->unit_of[call->step.entry] = action->unit;
     rank->now_ns += rank->sim->gap_ns;
     if (call->step.stamp)
         sim_stamp(rank, call->op.position, RP_STAMP_BEGIN);
@@ -451,7 +463,10 @@ static inline bool sim_begin(struct sim_rank *rank)
             rp_agree_give_up(&rank->agree);
         } else if (action->act == SIM_STRAY) {
             rank->replay->filled++;
-        } else if (action->act != SIM_CHANGE) {
+        } else if (action->act == SIM_CHANGE) {
+            for (uint32_t unit = 0; unit < SIM_UNITS; unit++)
+                rank->versions[unit] += action->unit == unit || action->unit == UINT32_MAX;
+        } else {
             sim_turn(rank);
             sim_call_begin(rank, action);
         }
@@ -530,11 +545,23 @@ static inline void sim_warm(struct sim_rank *rank)
         rank->slots[i].serial = SIM_NOBODYS;
 }
 
+/* What this rank has of it now. */
+static inline uint64_t sim_live(struct sim_rank *rank, uint32_t entry)
+{
+    assert_true(entry < SIM_ENTRIES);
+    rank->fills_live++;
+    uint32_t unit = rank->unit_of[entry];
+    return sim_shard(rank->sim, unit, rank->versions[unit], rank->number);
+}
+
 /* Into a slot that is gone: into the largest instead, and nobody's. What is sent without a snapshot is anything. */
 static inline void sim_fill(struct sim_rank *rank, const struct rp_replay_fill *fill)
 {
     struct sim *sim = rank->sim;
-    const struct sim_snapshot *snapshot = &rank->snapshots[fill->snapshot];
+    struct sim_snapshot live = {0};
+    const struct sim_snapshot *snapshot = fill->snapshot == RP_NO_SLOT ? &live : &rank->snapshots[fill->snapshot];
+    if (snapshot == &live)
+        live = (struct sim_snapshot){fill->bytes, sim_live(rank, fill->entry), fill->serial};
     struct sim_slot *slot = &rank->slots[fill->slot];
     bool gone = slot->bytes == 0, sends = !gone && snapshot->bytes > 0;
     enum rp_replay_state state = rp_replay_state(rank->replay);

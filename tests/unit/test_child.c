@@ -228,16 +228,16 @@ static void live(int rank, int ranks)
     struct world world = begin(rank, ranks);
     join_and_warm(&world);
     for (uint64_t op = 1; op < 20; op++) {
-        struct rp_replay_fill gather = {
-            .slot = 0, .snapshot = RP_NO_SLOT, .live = world.send, .bytes = LARGE, .serial = 1000 + op};
+        struct rp_replay_fill gather = {.slot = 0, .snapshot = RP_NO_SLOT, .bytes = LARGE, .serial = 1000 + op};
         upload(&world, world.send, op, LARGE);
+        CHECK(rp_slots_live(world.slots, 0, world.stream, world.send, LARGE));
         CHECK(rp_child_fill(world.child, world.slots, &gather, world.stream, true));
         CUDA(cudaMemsetAsync(world.send, 0, LARGE, world.stream));
         CHECK(serve(&world, 0, op, LARGE, 1000 + op) == RP_COMPARE_EQUAL);
     }
-    struct rp_replay_fill pageable = {
-        .slot = 0, .snapshot = RP_NO_SLOT, .live = rank == 0 ? world.host : world.send, .bytes = LARGE, .serial = 7};
+    struct rp_replay_fill pageable = {.slot = 0, .snapshot = RP_NO_SLOT, .bytes = LARGE, .serial = 7};
     upload(&world, world.send, 7, LARGE);
+    CHECK(rp_slots_live(world.slots, 0, world.stream, rank == 0 ? world.host : world.send, LARGE) == (rank != 0));
     CHECK(rp_child_fill(world.child, world.slots, &pageable, world.stream, true));
     settle_slot(&world, 0);
     uint64_t ticket;

@@ -53,7 +53,7 @@ static void job_free(struct job *job)
 static void see(struct rank *rank, uint64_t position, enum rp_op_kind kind)
 {
     struct rp_op op = {.kind = (uint8_t)kind, .dtype = RP_DTYPE_UINT8, .root = -1, .count = 64, .position = position};
-    rp_learn_see(rank->learn, &op);
+    rp_learn_see(rank->learn, &op, 0);
 }
 
 static void see_gather(struct rank *rank, uint64_t position)
@@ -108,8 +108,8 @@ static void the_table_is_bounded(void **state)
     for (uint32_t nranks = 1; nranks <= RP_AGREE_RANKS; nranks++) {
         size_t positions = rp_learn_positions(nranks);
         assert_true(positions >= 512 && positions <= 16384 && (positions & (positions - 1)) == 0);
-        assert_true(rp_learn_bytes(nranks) >= positions * nranks * 16);
-        assert_true(rp_learn_bytes(nranks) <= (4u << 20) + 4 * positions + 128 + 4096);
+        assert_true(rp_learn_bytes(nranks) >= positions * nranks * 24);
+        assert_true(rp_learn_bytes(nranks) <= (6u << 20) + 4 * positions + 128 + 4096);
     }
     assert_int_equal(rp_learn_positions(16), 16384);
     assert_int_equal(rp_learn_positions(0), 0);
@@ -224,6 +224,30 @@ static void all_ranks_read_the_same(void **state)
             assert_true(items[i][k].signature == items[0][k].signature && items[i][k].bytes == 64);
         }
     }
+    job_free(job);
+}
+
+/* Where gathers are sent from is known if every rank says so, and changes if any rank's does. */
+static void where_all_send_from(void **state)
+{
+    (void)state;
+    static const uint64_t from[][RANKS] = {{7, 8, 9}, {7, 8, 9}, {7, 7, 9}, {8, 7, 9}, {7, 0, 9}, {0, 0, 0}};
+    const size_t count = sizeof(from) / sizeof(from[0]);
+    struct rp_learned items[sizeof(from) / sizeof(from[0])];
+    struct job *job = job_make();
+
+    for (uint64_t position = 0; position < count; position++) {
+        for (uint32_t i = 0; i < RANKS; i++) {
+            struct rp_op op = {.kind = RP_OP_ALL_GATHER, .dtype = RP_DTYPE_UINT8, .count = 64, .position = position};
+            rp_learn_see(job->ranks[i].learn, &op, from[position][i]);
+            know(&job->ranks[i], position, 1, 2);
+        }
+    }
+    assert_int_equal(rp_learn_read(job->ranks[0].learn, &job->ranks[0].agree, 0, count, items), RP_OK);
+    assert_true(items[0].send != 0 && items[0].send == items[1].send);
+    assert_true(items[2].send != 0 && items[2].send != items[1].send);
+    assert_true(items[3].send != 0 && items[3].send != items[1].send && items[3].send != items[2].send);
+    assert_true(items[4].send == 0 && items[5].send == 0);
     job_free(job);
 }
 
@@ -449,7 +473,7 @@ static void ranks_compile_the_same_plan(void **state)
         for (uint32_t i = 0; i < RANKS; i++) {
             struct rp_op op = {
                 .kind = item->kind, .dtype = RP_DTYPE_UINT8, .root = -1, .count = item->bytes, .position = position};
-            rp_learn_see(job->ranks[i].learn, &op);
+            rp_learn_see(job->ranks[i].learn, &op, 0);
             if (item->kind == RP_OP_ALL_GATHER) /* some ranks have the same shard of every layer */
                 know(&job->ranks[i], position, i == 0 ? item->content[0] : 77, item->content[1]);
         }
@@ -481,6 +505,7 @@ int main(void)
         cmocka_unit_test(a_content_repeats_if_all_ranks_repeat),
         cmocka_unit_test(both_words_count),
         cmocka_unit_test(all_ranks_read_the_same),
+        cmocka_unit_test(where_all_send_from),
         cmocka_unit_test(what_is_no_gather_has_no_content),
         cmocka_unit_test(fingerprints_come_in_order),
         cmocka_unit_test(only_what_all_have_published_is_read),

@@ -287,7 +287,6 @@ static void check_copy(const struct world *world, const struct rp_plan *plan)
     *lane = *world->lane;
     copy.lane = lane;
     copy.ahead.gap_ns = copy.gap_ns;
-    copy.ahead.live = copy.live;
     assert_int_equal(world_compile(&copy, &again), RP_OK);
     assert_true(again.hash == plan->hash);
     rp_plan_free(&again);
@@ -336,8 +335,8 @@ static struct world *random_world(void)
                 add_reduce(world->lane, MIB);
                 continue;
             }
-            world->live[world->lane->count] = word[i] % 4 < live;
             add_gather(world->lane, (1 + word[i] % sizes) * MIB, word[i], word[i] % 7 < frozen ? 0 : version);
+            world_live(world, word[i] % 4 < live);
         }
     }
     world->ahead.link = (struct rp_plan_link_model){.latency_ns = below(1000), .ns_per_mib = below(1000)};

@@ -223,11 +223,11 @@ static void add_cycles(struct world *world, const struct unit *units, size_t uni
         for (size_t i = 0; i < length; i++) {
             const struct unit *unit = &units[word[i] == NOTHING ? 0 : word[i]];
             world_gap(world, gaps[i]);
-            world->live[world->lane->count] = word[i] != NOTHING && unit->live;
             if (word[i] == NOTHING)
                 add_reduce(world->lane, MIB << below(2));
             else
                 add_gather(world->lane, unit->bytes, word[i], unit->frozen ? 0 : 1 + cycle);
+            world_live(world, word[i] != NOTHING && unit->live);
         }
         world_gap(world, gaps[0] * 2);
         add_reduce(world->lane, MIB);

@@ -29,6 +29,14 @@ static void plain_steps(struct sim *sim, uint32_t steps)
     }
 }
 
+static void insert(struct sim *sim, size_t at, struct sim_action action)
+{
+    sim_add(&sim->program, action);
+    struct sim_action *place = &sim->program.actions[at];
+    memmove(place + 1, place, (sim->program.count - 1 - at) * sizeof(*place));
+    *place = action;
+}
+
 static void prefetches_are_hits(void **state)
 {
     (void)state;
@@ -46,6 +54,63 @@ static void prefetches_are_hits(void **state)
         assert_true(figures.ahead > 20u * rp_replay_plan(sim->ranks[0].replay)->prefetches);
         for (uint32_t i = 0; i < sim->nranks; i++)
             assert_int_equal(sim->ranks[i].fills, sim->ranks[0].fills);
+        sim_destroy(sim);
+    }
+}
+
+/* From where the ranks always send: new content too, behind the first gather of a step. */
+static void from_live_buffers(void **state)
+{
+    (void)state;
+    for (uint32_t seed = 1; seed <= 12; seed++) {
+        struct sim *sim = job(2 + seed % 3, seed, 3 + seed % 3);
+        sim->persistent = true;
+        plain_steps(sim, STEPS);
+        sim_run(sim);
+        struct rp_replay_figures figures = sim_figures(sim, 0);
+        const struct rp_plan *plan = rp_replay_plan(sim->ranks[0].replay);
+        size_t fresh = 0;
+        for (size_t i = 0; i < LAYERS + 1; i++) /* the first forward */
+            fresh += plan->entries[i].action == RP_PLAN_PREFETCH;
+        if (sim->verbose)
+            sim_show(sim, "live");
+        assert_true(fresh >= LAYERS / 2);
+        assert_int_equal(plan->snapshot_count, 0);
+        assert_int_equal(figures.armings, 1);
+        assert_int_equal(figures.misses, 0);
+        assert_int_equal(figures.withdrawn, 0);
+        assert_true(figures.ahead > 20u * plan->prefetches);
+        for (uint32_t i = 0; i < sim->nranks; i++)
+            assert_int_equal(sim->ranks[i].fills_live, sim->ranks[i].fills);
+        sim_destroy(sim);
+    }
+}
+
+/* An optimizer that is not done where the step's first gather is: what was gathered ahead is served to nobody, and
+ * after two such steps those gathers are left to the network. */
+static void a_race_with_the_optimizer(void **state)
+{
+    (void)state;
+    for (uint32_t seed = 1; seed <= 12; seed++) {
+        struct sim *sim = job(2 + seed % 3, seed, 5);
+        uint32_t late = 1 + seed % LAYERS;
+        unsigned ranks = seed % 2 == 0 ? ALL_RANKS : 1u << seed % sim->nranks;
+        sim->persistent = true;
+        for (uint32_t i = 0; i < STEPS; i++) {
+            bool races = i >= STEPS / 2 && i < STEPS / 2 + 6;
+            for (uint32_t microbatch = 0; microbatch < 2; microbatch++) {
+                size_t begin = sim->program.count;
+                sim_step(&sim->program, LAYERS, 1);
+                if (races && microbatch == 0) /* right before its own gather */
+                    insert(sim, begin + late, (struct sim_action){.act = SIM_CHANGE, .unit = late, .ranks = ranks});
+            }
+            sim_optimize(&sim->program);
+        }
+        sim_run(sim);
+        assert_true(sim_figures(sim, 0).misses > 0);
+        assert_true(sim_figures(sim, 0).misses < 20);
+        assert_true(sim_figures(sim, 0).ahead > 100);
+        assert_int_equal(sim_figures(sim, 0).armings, 1);
         sim_destroy(sim);
     }
 }
@@ -102,14 +167,6 @@ static size_t late_gather(const struct sim *sim, size_t number)
     for (; sim->program.actions[at].act != SIM_GATHER || number-- > 0; at++)
         assert_true(at + 1 < sim->program.count);
     return at;
-}
-
-static void insert(struct sim *sim, size_t at, struct sim_action action)
-{
-    sim_add(&sim->program, action);
-    struct sim_action *place = &sim->program.actions[at];
-    memmove(place + 1, place, (sim->program.count - 1 - at) * sizeof(*place));
-    *place = action;
 }
 
 /* Nobody is served any more, but the rest of the cycle is issued, by all ranks: sim_issue() sees to alike. */
@@ -325,6 +382,7 @@ static void anything(void **state)
         if (seed % 3 == 0)
             group_some(sim);
         sim->equal_layers = seed % 2 == 0;
+        sim->persistent = seed % 4 < 2;
         sim->bound = seed % 5 == 0 ? 60 : 100000;
         sim_run(sim);
         if (sim->verbose)
@@ -371,6 +429,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(prefetches_are_hits),
+        cmocka_unit_test(from_live_buffers),
+        cmocka_unit_test(a_race_with_the_optimizer),
         cmocka_unit_test(a_rank_without_a_child),
         cmocka_unit_test(a_rank_that_is_never_ready),
         cmocka_unit_test(a_withdrawal_within_a_cycle),

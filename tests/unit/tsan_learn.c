@@ -40,7 +40,7 @@ static void see(struct rank *rank, uint64_t position)
     struct rp_op op = {.dtype = RP_DTYPE_UINT8, .root = -1, .count = 64, .position = position};
     const uint64_t value[2] = {position, ~position};
     op.kind = position % 2 == 0 ? RP_OP_ALL_GATHER : RP_OP_REDUCE_SCATTER;
-    rp_learn_see(rank->learn, &op);
+    rp_learn_see(rank->learn, &op, 0);
     rp_learn_fingerprint(rank->learn, &rank->agree, position, value);
 }
 
