@@ -155,6 +155,7 @@ struct rp_plan_ahead {
  * cycles. A gather that repeats one of its generation: behind the one that it repeats (before, KEEP
  * does the same without sending), over the cycle's end where the unit does not change there; from the live buffer if it
  * has one, else from the unit's snapshot, which is there from the first gather of the generation to the last prefetch.
+ * From a live buffer it hangs on another gather: it is copied on that one's stream.
  * A gather that repeats nothing: only from a live buffer, from the first fresh gather of its generation on. At most
  * RP_PLAN_LOOKAHEAD entries ahead.
  *

@@ -112,6 +112,8 @@ static size_t wanted_length(const struct rp_search *search, size_t place)
         length = search->trace.idle[at] > 0 ? i : length;
         at = at == 0 ? search->model.count - 1 : at - 1;
     }
+    while (length > 0 && length < entry->reach && !rp_model_may_issue(&search->model, place, length))
+        length++;
     return length;
 }
 
@@ -150,9 +152,12 @@ static bool issue_earlier(struct rp_search *search)
         struct rp_choice *choice = &draft->choices[place];
         if (choice->action != RP_PLAN_PREFETCH || search->trace.waits[place] == 0)
             continue;
-        if (rp_model_distance(&search->model, choice->issue, place) >= search->model.entries[place].reach)
+        size_t length = rp_model_distance(&search->model, choice->issue, place) + 1;
+        while (length < search->model.entries[place].reach && !rp_model_may_issue(&search->model, place, length))
+            length++;
+        if (length > search->model.entries[place].reach || !rp_model_may_issue(&search->model, place, length))
             continue;
-        choice->issue = (uint32_t)rp_model_back(&search->model, choice->issue, 1);
+        choice->issue = (uint32_t)rp_model_back(&search->model, place, length);
         changed = true;
     }
     return changed && rp_draft_pack(draft);

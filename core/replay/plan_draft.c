@@ -303,6 +303,8 @@ size_t rp_draft_prefetch(struct rp_draft *draft, size_t place, size_t length, ui
         slot = rp_pool_grow(&draft->slots, draft->unit_bytes[place]);
         longest = length;
     }
+    while (longest > 0 && !rp_model_may_issue(draft->model, place, longest))
+        longest--;
     if (longest == 0 || !rp_draft_affords(draft, 0, cost, true))
         return 0;
     size_t issue = rp_model_back(draft->model, place, longest);

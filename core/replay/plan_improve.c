@@ -48,6 +48,8 @@ static bool choice_of(const struct rp_search *search, size_t place, size_t numbe
         choice_out->issue = (uint32_t)rp_model_back(&search->model, place, number - 1);
     }
     const struct rp_choice *now = &search->draft.choices[place];
+    if (number > 1 && !rp_model_may_issue(&search->model, place, number - 1))
+        return false;
     return (number != 1 || entry->before != RP_NO_PLACE) &&
            (now->action != choice_out->action || now->issue != choice_out->issue);
 }

@@ -66,4 +66,13 @@ static inline size_t rp_model_back(const struct rp_model *model, size_t from, si
     return from >= length ? from - length : from + model->count - length;
 }
 
+/*
+ * May a prefetch of `place` hang on the entry so many before it? What is live is copied on the stream of that entry's
+ * op: a reduction's stands still for what is computed long after.
+ */
+static inline bool rp_model_may_issue(const struct rp_model *model, size_t place, size_t length)
+{
+    return !model->entries[place].live || model->entries[rp_model_back(model, place, length)].gather;
+}
+
 #endif

@@ -161,7 +161,7 @@ static void issue(struct work *work, size_t moment, size_t place)
     slot->busy_to = use;
     assert_true(length <= work->facts->at[place].reach);
     if (entry->source == RP_SOURCE_LIVE) {
-        assert_true(work->facts->at[place].live);
+        assert_true(work->facts->at[place].live && work->facts->at[entry->issue].gather);
         slot->holds = item_at(work, use);
         return;
     }

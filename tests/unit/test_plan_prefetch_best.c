@@ -187,6 +187,8 @@ static void search(struct all *all, size_t place)
         search(all, place + 1);
     }
     for (size_t length = 1; length <= fact->reach; length++) {
+        if (fact->live && !all->facts->at[(place + all->facts->count - length) % all->facts->count].gather)
+            continue; /* copied on the stream of a gather */
         all->acts[place] = (struct act){.what = AHEAD, .length = length};
         search(all, place + 1);
     }
