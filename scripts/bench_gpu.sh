@@ -8,6 +8,7 @@
 #
 #   WORKLOADS ("W1 W2 W3 W4 W5")   MODES ("plain off record replay")   ROUNDS (3)   RANKS (2)
 #   BUDGET    REPRISE_BUDGET of replay (rows of their own in the table)
+#   AHEAD     1: replay also gathers ahead (REPRISE_PREFETCH; rows of their own)
 #   EXTRA     more arguments of fsdp_train.py
 #   LIMIT     seconds that a run may take (300)
 #   OUT       where results go (a new temporary folder). With the OUT of an earlier call this one adds rounds, and the table
@@ -50,7 +51,7 @@ behind() {
     plain) "$@" ;;
     off) REPRISE_MODE=off LD_PRELOAD=$build/libreprise.so "$@" ;;
     record) "$build/reprise" run --record "$trace" -- "$@" ;;
-    replay) REPRISE_BUDGET=${BUDGET:-auto} "$build/reprise" run --replay "$trace" -- "$@" ;;
+    replay) REPRISE_PREFETCH=${AHEAD:-0} REPRISE_BUDGET=${BUDGET:-auto} "$build/reprise" run --replay "$trace" -- "$@" ;;
     *)
         echo "bench_gpu: no mode $mode" >&2
         exit 2
@@ -64,7 +65,7 @@ kept() {
     [ "$1" = replay ] || return 0
     "$build/reprise" show "$2.trace" --plan > "$2.plan" 2>> "$2.err" &&
         "$build/reprise" show "$2.trace" --csv --step all --rank 0 |
-        awk -F, '{ count[$NF]++ } END { print count["memory"] + 0, count["repaired"] + 0, count["withdrawn"] + 0 }' \
+        awk -F, '{ count[$NF]++ } END { print count["memory"] + count["prefetch"], count["repaired"] + 0, count["withdrawn"] + 0 }' \
             > "$2.sources"
 }
 
@@ -72,7 +73,8 @@ kept() {
 run() {
     local workload=$1 mode=$2 number=1 stem label note=
     describe "$workload"
-    label=$mode${BUDGET:+$([ "$mode" != replay ] || echo "-$BUDGET")}
+    label=$mode
+    [ "$mode" != replay ] || label+=${BUDGET:+-$BUDGET}$([ "${AHEAD:-0}" = 0 ] || echo -ahead)
     while [ -e "$out/$workload.$ranks.$label.$number.json" ]; do number=$((number + 1)); done
     stem=$out/$workload.$ranks.$label.$number
     rm -rf "$stem".* # of a call that was cut off

@@ -40,6 +40,8 @@ VARIANTS = {
     "eval": (["--eval-every", "2"], 13, 14),  # its cycle is two steps
     "edit": (["--edit-weights", "9"], 8, 12),
     "edit-one-rank": (["--edit-weights", "9", "--edit-rank", "1"], 8, 12),
+    # What was gathered ahead of it from a live buffer (FSDP1 sends the shard itself) is old by then.
+    "edit-in-forward": (["--sharding", "fsdp1", "--fp32", "--edit-in-forward", "18"], 9, 12),
     "zero-lr": (["--zero-lr-steps", "3"], 12, 14),
     "log": (["--log-every", "3"], 9, 12),
 }
@@ -100,6 +102,11 @@ def check_sources(runner, variant, replayed, repeated, latest, learned, ahead):
                 print(f"        | {line}")
 
 
+def repaired(ops):
+    count = sum(1 for op in ops if op["source"] == "repaired")
+    return count > 0, count
+
+
 def check_repair(variant, ops):
     """The repaired units serve again."""
     repaired = [i for i, op in enumerate(ops) if op["source"] == "repaired"]
@@ -122,6 +129,8 @@ def check_variant(runner, variant, results, ahead):
     check(f"{variant}: every recorded gather has a fingerprint", not bare, f"{bare} have none" if bare else "")
     if same and not bare:
         check_sources(runner, variant, replayed, repeats(recorded), latest, learned, ahead)
+    if "--edit-in-forward" in arguments and ahead:
+        check(f"{variant}: what was gathered ahead of the edit is not used", *repaired(replayed[0]))
     if "--edit-weights" in arguments and not ahead:
         check_repair(variant, replayed[0])
     said = [line for line in runner.lines(f"{variant}-replay") if " hits" in line]
