@@ -2,9 +2,9 @@
 # How long minitrain's compute waits for all-gathers, on the stand-in runtime: plain, and replayed with several budgets.
 # Times are modelled ones, the same on every machine; it takes some seconds and no GPU.
 #
-# Balanced: a gather of a block takes GATHER_US on the link, its forward as long, its backward twice that; the root is two
-# blocks in all of this. Reductions are of floats, so twice as long as gathers, and go one after the other with the
-# gathers of the same communicator, as NCCL's do. Two communicators do not slow each other on the stand-in: what is
+# Balanced: a gather of a block takes GATHER_US on the link, and a reduction twice that, since it is of floats; they go one
+# after the other, as NCCL's of one communicator do: four times GATHER_US for a block and microbatch. So does compute: its
+# forward takes COMPUTE_US, its backward twice that. The root is two blocks in all of this. Two communicators do not slow each other on the stand-in: what is
 # gathered ahead on one of its own costs the program's transfers nothing, where a real link is shared.
 #
 #   step ms        of a step on the device
@@ -21,7 +21,7 @@
 # compares real time. Hits are those of rank 0 in the whole run, which begins with learning.
 #
 #   BUDGETS ("all 8 4 3")   LAYERS (16)   MICROBATCHES (4)   RANKS (2)   STAGES (1)   STEPS (14)   DIM (64)
-#   GATHER_US (1000)   COMPUTE_US (as GATHER_US: forward of a block; more leaves the link idle time to gather ahead in)
+#   GATHER_US (1000)   COMPUTE_US (four thirds of GATHER_US; more leaves the link idle)
 #   PREFETCH (1)   REPRISE_PREFETCH; 0: only what is kept
 #   LOG (info)   REPRISE_LOG; debug says what was planned with
 #   EXTRA   more arguments of minitrain, as "--gather persistent"
@@ -52,7 +52,7 @@ FAKE_LINK_GBPS=$(awk -v b=$((block * (replicas - 1))) -v n="$replicas" -v us=$((
     'BEGIN { printf "%.9f", b / n / us / 1000 }')
 export FAKE_LINK_LATENCY_US=$latency_us FAKE_LINK_GBPS FAKE_GRANULE_KB=4
 program=("$build/minitrain" --ranks "$ranks" --stages "$stages" --layers "$layers" --microbatches "${MICROBATCHES:-4}"
-    --dim "$dim" --steps "${STEPS:-14}" --compute-us "${COMPUTE_US:-$gather_us}" --times "${extra[@]}")
+    --dim "$dim" --steps "${STEPS:-14}" --compute-us "${COMPUTE_US:-$((gather_us * 4 / 3))}" --times "${extra[@]}")
 
 # value NAME FILE: from the last line of the table.
 value() {

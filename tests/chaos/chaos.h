@@ -24,7 +24,7 @@
 #define CHAOS_STREAMS_MAX 4
 #define CHAOS_SLOTS_MAX 7
 #define CHAOS_SCRATCHES 4
-#define CHAOS_STEPS_MAX 24
+#define CHAOS_STEPS_MAX 40
 #define CHAOS_BRACKET_MAX 3 /* actions of one group or one captured graph */
 
 /* X(enumerator, name): what a program does, for the coverage that the runner prints. */
@@ -191,6 +191,7 @@ struct chaos_program {
     size_t balloon_bytes; /* what BALLOON takes of the device, or gives back if it has it */
     double memory_mb;     /* FAKE_MEMORY_MB, or 0 */
     bool tight;           /* few units that share even less memory, on several streams */
+    bool ahead;           /* long, and replay gathers ahead where memory is not short */
     bool preconnect;      /* FAKE_PRECONNECT */
     int watchdog_ms;      /* a rank that gets nowhere for so long aborts its communicators; 0: none */
     int fault_malloc, fault_driver, fault_error, fault_lag, fault_scribble, fault_kill; /* how many are planned */

@@ -11,8 +11,9 @@
 
 const char *const chaos_mode_names[CHAOS_MODES] = {"plain", "off", "record", "replay"};
 
-#define GRANULE ((uint64_t)2 << 20)     /* what devices give memory in */
-#define FINE_BUDGET ((uint64_t)8 << 10) /* a unit, where they give it in 4 KiB */
+#define GRANULE ((uint64_t)2 << 20)      /* what devices give memory in */
+#define FINE_GRANULE ((uint64_t)4 << 10) /* where gathering ahead is to be worth it */
+#define AHEAD_TIMEOUT "100ms"            /* the stand-in makes a child's first gathers in real time */
 
 /* How one rank differs from the others. */
 enum odd { ODD_NONE, ODD_PLAIN, ODD_OFF, ODD_RECORD, ODD_TIMEOUT, ODD_BUDGET, ODD_COUNT };
@@ -37,9 +38,9 @@ static struct guise draw(const struct chaos_program *program)
         guise.budget = 1 + chaos_next(&random) % (GRANULE * (uint64_t)(program->unit_count + 1));
     if (program->tight)
         guise.budget = GRANULE + chaos_next(&random) % GRANULE;
-    guise.ahead = program->memory_mb == 0 && !program->tight && chaos_chance(&random, 50);
+    guise.ahead = program->ahead && program->memory_mb == 0;
     if (guise.ahead)
-        guise.budget = 1 + chaos_next(&random) % (FINE_BUDGET * (uint64_t)(program->unit_count + 1));
+        guise.budget = FINE_GRANULE + chaos_next(&random) % (2 * FINE_GRANULE * (uint64_t)program->unit_count);
     guise.blocking = chaos_chance(&random, 2);
     if (program->tight || chaos_chance(&random, 20))
         guise.jitter_us = (unsigned)chaos_between(&random, 50, 800);
@@ -88,14 +89,16 @@ static void wear_library(const struct chaos_settings *settings, const struct cha
     enum chaos_mode mode = modes[odd] ? modes[odd] : settings->mode;
     setenv("LD_PRELOAD", settings->preload, 1);
     setenv("REPRISE_MODE", chaos_mode_names[mode], 1);
-    setenv("REPRISE_LOG", "info", 1);
-    setenv("REPRISE_TIMEOUT", odd == ODD_TIMEOUT ? "37ms" : settings->timeout, 1);
+    setenv("REPRISE_LOG", getenv("CHAOS_LOG") ? getenv("CHAOS_LOG") : "info", 1);
+    setenv("REPRISE_TIMEOUT", odd == ODD_TIMEOUT ? "37ms" : guise->ahead ? AHEAD_TIMEOUT : settings->timeout, 1);
     if (odd == ODD_BUDGET)
         setenv("REPRISE_BUDGET", "3K", 1);
     else if (guise->budget)
         set_number("REPRISE_BUDGET", "%" PRIu64, guise->budget);
-    if (guise->ahead)
+    if (guise->ahead) {
         setenv("REPRISE_PREFETCH", "1", 1);
+        setenv("REPRISE_TRIAL", "0", 1);
+    }
     if (chaos_guise_trace(settings, program->seed, trace, sizeof trace))
         setenv("REPRISE_TRACE", trace, 1);
 }
@@ -109,23 +112,10 @@ bool chaos_guise_trace(const struct chaos_settings *settings, uint64_t seed, cha
 
 void chaos_guise_wear(const struct chaos_settings *settings, const struct chaos_program *program, int rank)
 {
-    static const char *const others[] = {"LD_PRELOAD",
-                                         "REPRISE_MODE",
-                                         "REPRISE_TRACE",
-                                         "REPRISE_LOG",
-                                         "REPRISE_BUDGET",
-                                         "REPRISE_TIMEOUT",
-                                         "FAKE_FAULT",
-                                         "FAKE_MEMORY_MB",
-                                         "FAKE_REALTIME",
-                                         "FAKE_PRECONNECT",
-                                         "FAKE_DEVICES",
-                                         "NCCL_COMM_ID",
-                                         "FAKE_GRANULE_KB",
-                                         "FAKE_LINK_GBPS",
-                                         "FAKE_KERNEL_US",
-                                         "REPRISE_PREFETCH",
-                                         NULL};
+    static const char *const others[] = {
+        "LD_PRELOAD",      "REPRISE_MODE",   "REPRISE_TRACE",  "REPRISE_LOG",      "REPRISE_BUDGET", "REPRISE_TIMEOUT",
+        "FAKE_FAULT",      "FAKE_MEMORY_MB", "FAKE_REALTIME",  "FAKE_PRECONNECT",  "FAKE_DEVICES",   "NCCL_COMM_ID",
+        "FAKE_GRANULE_KB", "FAKE_LINK_GBPS", "FAKE_KERNEL_US", "REPRISE_PREFETCH", "REPRISE_TRIAL",  NULL};
     struct guise guise = draw(program);
     enum odd odd = rank == guise.odd_rank ? guise.odd : ODD_NONE;
     forget(others);
@@ -133,7 +123,7 @@ void chaos_guise_wear(const struct chaos_settings *settings, const struct chaos_
     if (guise.ahead) {
         setenv("FAKE_GRANULE_KB", "4", 1);
         setenv("FAKE_LINK_GBPS", "0.1", 1);
-        setenv("FAKE_KERNEL_US", "100", 1);
+        setenv("FAKE_KERNEL_US", "500", 1);
     }
     wear_place(program, rank);
     wear_faults(settings, program);

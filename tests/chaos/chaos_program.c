@@ -236,10 +236,13 @@ static void habits_draw(struct chaos_maker *maker)
         chaos_feature(program, CHAOS_HAS_TIGHT);
     if (program->tight && program->steps < 12)
         program->steps += 8;
+    program->ahead = !program->tight && chaos_draw(maker, 25);
+    if (program->ahead) /* joining the child takes some more, and its first cycle is not gathered ahead */
+        program->steps = chaos_between(&maker->random, 22, 34);
     program->check_every = chaos_draw(maker, 70) ? 1 : chaos_between(&maker->random, 2, 4);
     program->ending = (enum chaos_ending)chaos_below(&maker->random, CHAOS_ENDINGS);
     program->slots = chaos_between(&maker->random, CHAOS_BRACKET_MAX, CHAOS_SLOTS_MAX);
-    maker->microbatches = chaos_between(&maker->random, program->tight ? 2 : 1, 3);
+    maker->microbatches = chaos_between(&maker->random, program->tight || program->ahead ? 2 : 1, 3);
     maker->group_percent = chaos_draw(maker, 45) ? chaos_between(&maker->random, 10, 60) : 0;
     maker->capture_percent = !program->parallel && !program->nonblocking && !program->legacy && chaos_draw(maker, 8)
                                  ? chaos_between(&maker->random, 10, 30)
