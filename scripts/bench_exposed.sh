@@ -4,8 +4,9 @@
 #
 # Balanced: a gather of a block takes GATHER_US on the link, and a reduction twice that, since it is of floats; they go one
 # after the other, as NCCL's of one communicator do: four times GATHER_US for a block and microbatch. So does compute: its
-# forward takes COMPUTE_US, its backward twice that. The root is two blocks in all of this. Two communicators do not slow each other on the stand-in: what is
-# gathered ahead on one of its own costs the program's transfers nothing, where a real link is shared.
+# forward takes COMPUTE_US, its backward twice that. The root is two blocks in all of this. Two communicators do not slow
+# each other on the stand-in: what is gathered ahead on one of its own costs the program's transfers nothing, where a real
+# link is shared.
 #
 #   step ms        of a step on the device
 #   exposed ms, %  what the compute stream stood still for gathers: from where it had nothing to do but wait, to the delivery.
