@@ -18,6 +18,7 @@
 #include "core/replay/replay_private.h"
 
 #define JUDGED_CYCLES 3u  /* a median of fewer is chance */
+#define HASTY_CYCLES 2u   /* but so many are enough if none of them is shorter */
 #define CLEAR_PERCENT 70u /* of a learned cycle: a shorter one is a clear gain, for a while */
 #define CLEAR_CYCLES 64u  /* so long; what the rest then costs is little beside */
 
@@ -233,11 +234,25 @@ bool rp_trial_take_rest(struct rp_replay *replay)
 
 /* ---------------------------------------------------------------- armed */
 
+/* No armed cycle is shorter than `ns`. */
+static bool all_longer(const struct rp_times *times, uint64_t ns)
+{
+    uint32_t count = times->count < RP_TRIAL_CYCLES ? times->count : RP_TRIAL_CYCLES;
+
+    for (uint32_t i = 0; i < count; i++) {
+        if (times->ns[i] < ns)
+            return false;
+    }
+    return ns != 0 && count >= HASTY_CYCLES;
+}
+
 bool rp_trial_slower(const struct rp_replay *replay)
 {
     const struct rp_trial *trial = &replay->trial;
 
-    return trial->armed.count >= JUDGED_CYCLES && trial->plain_ns != 0 && median(&trial->armed) >= trial->plain_ns;
+    if (trial->armed.count < JUDGED_CYCLES)
+        return all_longer(&trial->armed, trial->plain_ns);
+    return trial->plain_ns != 0 && median(&trial->armed) >= trial->plain_ns;
 }
 
 /* Passed once, it is not judged again: a slow cycle now and then is the program's own. */
@@ -245,7 +260,11 @@ bool rp_trial_ends(const struct rp_replay *replay)
 {
     const struct rp_trial *trial = &replay->trial;
 
-    if (!replay->options.trial || trial->armed.count < JUDGED_CYCLES)
+    if (!replay->options.trial)
+        return false;
+    if (trial->plain == RP_PLAIN_LEARNED && all_longer(&trial->armed, trial->plain_ns))
+        return true; /* longer than cycles that were read for fingerprints, too */
+    if (trial->armed.count < JUDGED_CYCLES)
         return false;
     if (trial->plain == RP_PLAIN_LEARNED)
         return trial->armed.count >= CLEAR_CYCLES || median(&trial->armed) >= trial->plain_ns / 100 * CLEAR_PERCENT;

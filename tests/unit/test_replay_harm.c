@@ -112,6 +112,17 @@ static void slower_than_plain_faster_than_learning(void **state)
     sim_destroy(sim);
 }
 
+/* Longer even than cycles that were learned from: two of them are enough. */
+static void slower_than_learning(void **state)
+{
+    (void)state;
+    struct sim *sim = job(9, STEPS, 1200, 10);
+    sim_run(sim);
+    assert_off(sim, 1);
+    assert_true(sim_figures(sim, 0).hits <= 4 * KEPT); /* one that fills slots, two that are timed, and up to the vote */
+    sim_destroy(sim);
+}
+
 /* Learned while the program compiled: replay looks much faster, until plain cycles are timed. */
 static void far_slower_while_learning(void **state)
 {
@@ -276,6 +287,7 @@ int main(void)
         cmocka_unit_test(no_gathers),
         cmocka_unit_test(slower_and_last_misses),
         cmocka_unit_test(slower_than_plain_faster_than_learning),
+        cmocka_unit_test(slower_than_learning),
         cmocka_unit_test(far_slower_while_learning),
         cmocka_unit_test(small_gain),
         cmocka_unit_test(small_gain_beside_evaluation),
