@@ -119,7 +119,8 @@ static void slower_than_learning(void **state)
     struct sim *sim = job(9, STEPS, 1200, 10);
     sim_run(sim);
     assert_off(sim, 1);
-    assert_true(sim_figures(sim, 0).hits <= 4 * KEPT); /* one that fills slots, two that are timed, and up to the vote */
+    /* what is left of the cycle it begins in, one that fills slots, two that are timed, and up to the vote */
+    assert_true(sim_figures(sim, 0).hits < 5 * KEPT);
     sim_destroy(sim);
 }
 
