@@ -55,7 +55,34 @@ ahead() {
 }
 
 @test "gathers that begin late" { ahead 256K --late-gathers; }
-@test "from a persistent shard" { ahead 256K --gather persistent; }
+# fresh STEP: so many of the step's first nine gathers, of new weights, rank 0 had gathered ahead.
+fresh() {
+    "$BUILD/reprise" show trace --csv --step "$1" --rank 0 | grep ',all-gather,' | head -9 | grep -c ',prefetch$'
+}
+
+@test "from a persistent shard: new weights, too" {
+    ahead 256K --gather persistent
+    [ "$(fresh 20)" -ge 4 ]
+}
+
+@test "new weights from a copy: never" {
+    ahead 256K
+    run fresh 20
+    [ "$output" = 0 ]
+}
+
+@test "from a persistent shard, edited inside a step" {
+    ahead 256K --gather persistent --edit-weights 15
+    grep -qE 'hits, [1-9][0-9]* repaired' ahead.lines
+    [ "$(fresh 20)" -ge 4 ]
+}
+
+@test "from a persistent shard, edited on one rank" { ahead 256K --gather persistent --edit-weights 15 --edit-rank 2; }
+@test "from a persistent shard, on a pipeline" {
+    train=("$BUILD/minitrain" --ranks 4 --stages 2 --schedule interleaved --layers 8 --dim 128 --microbatches 4 --steps 24
+        --compute-us 1500 --timeout 60 --checksums)
+    ahead 128K --gather persistent
+}
 @test "recompute, gathered once more" { ahead 256K --recompute fsdp1; }
 @test "two gathers in a group" { ahead 256K --group; }
 # The child communicator is joined behind such a group, never as a part of it.
