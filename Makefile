@@ -168,6 +168,7 @@ demo: programs
 
 bench: programs $(BENCH)
 	@BUILD=$(BUILD) scripts/bench_launch.sh
+	@$(BUILD)/bench/bench_plan
 	@if [ -e /dev/nvidia0 ]; then BUILD=$(BUILD) scripts/bench_gpu.sh; else echo 'no GPU here: not measured on one'; fi
 
 # Installing --------------------------------------------------------------------------------------------------------

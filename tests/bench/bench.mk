@@ -1,10 +1,16 @@
-# The benchmark of the launch hook: one program and a CUDA runtime whose launches do nothing.
-BENCH := $(BUILD)/bench/bench_launch
+# The benchmark of the launch hook: one program and a CUDA runtime whose launches do nothing. The benchmark of the planner
+# needs neither.
+BENCH := $(BUILD)/bench/bench_launch $(BUILD)/bench/bench_plan
 
 $(BUILD)/bench/libcudart.so.13: $(BUILD)/obj/tests/bench/empty_cudart.o
 	@mkdir -p $(@D)
 	$(Q)$(CC) -shared $(LDFLAGS) -Wl,-soname,$(@F) $^ -o $@
 
-$(BENCH): $(BUILD)/obj/tests/bench/bench_launch.o $(BUILD)/bench/libcudart.so.13
+$(BUILD)/bench/bench_launch: $(BUILD)/obj/tests/bench/bench_launch.o $(BUILD)/bench/libcudart.so.13
 	@echo '  LINK  $@'
 	$(Q)$(CC) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN' $^ -o $@
+
+$(BUILD)/bench/bench_plan: $(BUILD)/obj/tests/bench/bench_plan.o $(ARCHIVE)
+	@mkdir -p $(@D)
+	@echo '  LINK  $@'
+	$(Q)$(CC) $(LDFLAGS) $^ -o $@
