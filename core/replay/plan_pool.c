@@ -8,19 +8,37 @@
 
 #include "core/replay/plan.h"
 
-#define BLOCK 32u
 #define WORD 64u
+#define LEVEL_BITS 3u /* a block has so many of the level below, as a power of 2 */
+
+static size_t blocks_of(size_t cycle, unsigned level)
+{
+    return (cycle >> LEVEL_BITS * level) + 1;
+}
+
+static void place_rows(struct rp_pool *pool)
+{
+    uint64_t *rows = pool->rows;
+
+    for (unsigned level = 0; level < RP_POOL_LEVELS; level++) {
+        size_t blocks = blocks_of(pool->cycle, level);
+        pool->filled[level] = rows;
+        pool->touched[level] = level == 0 ? rows : rows + blocks;
+        rows += level == 0 ? blocks : 2 * blocks;
+    }
+}
 
 enum rp_status rp_pool_make(size_t most, size_t cycle, struct rp_pool *pool_out)
 {
     struct rp_pool pool = {.most = most, .cycle = cycle, .words = most / WORD + 1};
-    size_t blocks = cycle / BLOCK + 1;
 
-    pool.used = calloc(cycle * pool.words, sizeof(*pool.used));
-    pool.filled = calloc(blocks * pool.words, sizeof(*pool.filled));
-    pool.touched = calloc(blocks * pool.words, sizeof(*pool.touched));
+    for (unsigned level = 0; level < RP_POOL_LEVELS; level++)
+        pool.blocks += blocks_of(cycle, level) * (level == 0 ? 1 : 2);
+    pool.rows = calloc(pool.blocks * pool.words, sizeof(*pool.rows));
     pool.bytes = calloc(most + 1, sizeof(*pool.bytes));
-    bool made = pool.used != NULL && pool.filled != NULL && pool.touched != NULL && pool.bytes != NULL;
+    bool made = pool.rows != NULL && pool.bytes != NULL;
+    if (made)
+        place_rows(&pool);
     for (size_t i = 0; i < RP_POOL_FITS; i++) {
         pool.fits[i].bits = calloc(pool.words, sizeof(*pool.fits[i].bits));
         made &= pool.fits[i].bits != NULL;
@@ -31,26 +49,18 @@ enum rp_status rp_pool_make(size_t most, size_t cycle, struct rp_pool *pool_out)
 
 void rp_pool_free(struct rp_pool *pool)
 {
-    free(pool->used);
-    free(pool->filled);
-    free(pool->touched);
+    free(pool->rows);
     free(pool->bytes);
     for (size_t i = 0; i < RP_POOL_FITS; i++)
         free(pool->fits[i].bits);
 }
 
-static void clear_rows(const struct rp_pool *pool, uint64_t *rows, size_t count)
-{
-    size_t words = (pool->count + WORD - 1) / WORD;
-    for (size_t row = 0; row < count && words > 0; row++)
-        memset(rows + row * pool->words, 0, words * sizeof(*rows));
-}
-
 void rp_pool_clear(struct rp_pool *pool)
 {
-    clear_rows(pool, pool->used, pool->cycle);
-    clear_rows(pool, pool->filled, pool->cycle / BLOCK + 1);
-    clear_rows(pool, pool->touched, pool->cycle / BLOCK + 1);
+    size_t words = (pool->count + WORD - 1) / WORD;
+
+    if (words > 0)
+        memset(pool->rows, 0, pool->blocks * words * sizeof(*pool->rows));
     for (size_t i = 0; i < RP_POOL_FITS; i++)
         pool->fits[i].count = 0;
     pool->count = 0;
@@ -68,24 +78,56 @@ uint32_t rp_pool_grow(struct rp_pool *pool, uint64_t bytes)
 
 /* ---------------------------------------------------------------- one word of buffers */
 
-static bool is_block(size_t at, size_t end)
+#define BLOCK ((size_t)1 << LEVEL_BITS)
+
+/* Of the blocks [first, end) of a level, those that make no whole block of the one above: [first, left), [right, end).
+ */
+struct cut {
+    size_t left, right;
+};
+
+static struct cut cut_at(unsigned level, size_t first, size_t end)
 {
-    return at % BLOCK == 0 && end - at >= BLOCK;
+    if (level + 1 == RP_POOL_LEVELS)
+        return (struct cut){.left = end, .right = end};
+    size_t left = (first + BLOCK - 1) / BLOCK * BLOCK, right = end / BLOCK * BLOCK;
+    return left < right ? (struct cut){.left = left, .right = right} : (struct cut){.left = end, .right = end};
 }
 
-/* Those in use at an entry. */
-static uint64_t used_at(const struct rp_pool *pool, size_t word, size_t entry)
+static uint64_t *word_of(const struct rp_pool *pool, uint64_t *rows, size_t block, size_t word)
 {
-    return pool->used[entry * pool->words + word] | pool->filled[entry / BLOCK * pool->words + word];
+    return &rows[word * pool->blocks + block];
 }
 
-/* Of `free`, those in use nowhere in [at, end). */
-static uint64_t free_in(const struct rp_pool *pool, size_t word, size_t at, size_t end, uint64_t free)
+/* Those in use at an entry because a block that it is in is marked. */
+static uint64_t filled_above(const struct rp_pool *pool, size_t word, size_t entry)
 {
-    while (at < end && free != 0) {
-        bool block = is_block(at, end);
-        free &= ~(block ? pool->touched[at / BLOCK * pool->words + word] : used_at(pool, word, at));
-        at += block ? BLOCK : 1;
+    uint64_t filled = 0;
+
+    for (unsigned level = 1; level < RP_POOL_LEVELS; level++)
+        filled |= *word_of(pool, pool->filled[level], entry >> LEVEL_BITS * level, word);
+    return filled;
+}
+
+static uint64_t touched_in(const struct rp_pool *pool, size_t word, unsigned level, size_t first, size_t end)
+{
+    uint64_t touched = 0;
+
+    for (size_t block = first; block < end; block++)
+        touched |= *word_of(pool, pool->touched[level], block, word);
+    return touched;
+}
+
+/* Of `free`, those in use nowhere in [first, end), which has an entry. */
+static uint64_t free_in(const struct rp_pool *pool, size_t word, size_t first, size_t end, uint64_t free)
+{
+    free &= ~(filled_above(pool, word, first) | filled_above(pool, word, end - 1));
+    for (unsigned level = 0; first < end && free != 0; level++) {
+        struct cut cut = cut_at(level, first, end);
+        free &= ~touched_in(pool, word, level, first, cut.left);
+        free &= ~touched_in(pool, word, level, cut.right, end);
+        first = cut.left >> LEVEL_BITS;
+        end = cut.right >> LEVEL_BITS;
     }
     return free;
 }
@@ -107,7 +149,7 @@ static size_t free_back(const struct rp_pool *pool, size_t word, size_t last, si
     size_t length = 0, at = last;
 
     for (; length < most; length++) {
-        uint64_t left = free & ~used_at(pool, word, at);
+        uint64_t left = free & ~(*word_of(pool, pool->touched[0], at, word) | filled_above(pool, word, at));
         if (left == 0)
             break;
         free = left;
@@ -130,19 +172,30 @@ size_t rp_pool_free_before(const struct rp_pool *pool, size_t buffer, size_t las
     return free_back(pool, buffer / WORD, last, most, UINT64_C(1) << buffer % WORD, &free);
 }
 
-static void take(struct rp_pool *pool, size_t buffer, size_t at, size_t end)
+static void mark(const struct rp_pool *pool, uint64_t *rows, size_t buffer, size_t first, size_t end)
 {
-    uint64_t bit = UINT64_C(1) << buffer % WORD;
-    size_t word = buffer / WORD;
+    for (size_t block = first; block < end; block++)
+        *word_of(pool, rows, block, buffer / WORD) |= UINT64_C(1) << buffer % WORD;
+}
 
-    while (at < end) {
-        bool block = is_block(at, end);
-        pool->touched[at / BLOCK * pool->words + word] |= bit;
-        if (block)
-            pool->filled[at / BLOCK * pool->words + word] |= bit;
-        else
-            pool->used[at * pool->words + word] |= bit;
-        at += block ? BLOCK : 1;
+/* Blocks inside of one that is filled need not say so too. */
+static void take(struct rp_pool *pool, size_t buffer, size_t first, size_t end)
+{
+    size_t last = end - 1;
+
+    for (unsigned level = 1; level < RP_POOL_LEVELS; level++) {
+        size_t left = first >> LEVEL_BITS * level, right = last >> LEVEL_BITS * level;
+        mark(pool, pool->touched[level], buffer, left, left + 1);
+        mark(pool, pool->touched[level], buffer, right, right + 1);
+    }
+    for (unsigned level = 0; first < end; level++) {
+        struct cut cut = cut_at(level, first, end);
+        mark(pool, pool->filled[level], buffer, first, cut.left);
+        mark(pool, pool->filled[level], buffer, cut.right, end);
+        mark(pool, pool->touched[level], buffer, first, cut.left);
+        mark(pool, pool->touched[level], buffer, cut.right, end);
+        first = cut.left >> LEVEL_BITS;
+        end = cut.right >> LEVEL_BITS;
     }
 }
 
@@ -157,9 +210,22 @@ void rp_pool_take(struct rp_pool *pool, size_t buffer, struct rp_span span)
 
 /* ---------------------------------------------------------------- any buffer */
 
+/* Where the fits of a size are, or are to be: by its hash, or behind that if another size is there. */
+static struct rp_pool_fit *fit_of(struct rp_pool *pool, uint64_t bytes)
+{
+    size_t at = bytes * UINT64_C(0x9e3779b97f4a7c15) >> 32;
+
+    for (size_t i = 0; i < RP_POOL_FITS; i++) {
+        struct rp_pool_fit *fit = &pool->fits[(at + i) % RP_POOL_FITS];
+        if (fit->bytes == bytes || fit->bytes == 0)
+            return fit;
+    }
+    return &pool->fits[at % RP_POOL_FITS];
+}
+
 static const uint64_t *find_fits(struct rp_pool *pool, uint64_t bytes)
 {
-    struct rp_pool_fit *fit = &pool->fits[bytes * UINT64_C(0x9e3779b97f4a7c15) >> 32 & (RP_POOL_FITS - 1)];
+    struct rp_pool_fit *fit = fit_of(pool, bytes);
 
     if (fit->bytes != bytes)
         fit->count = 0;

@@ -1,13 +1,17 @@
 /*
  * Buffers of several sizes, and at which entries of a cycle each is in use. Entries go round.
  *
- *              buffers 0..63, 64..127, ...
- *   entry 0    used[0]   a bit each: in use there      \
- *   entry 1    used[1]                                  > block 0: filled[0]  in use at all of its entries
- *   ...                                                /           touched[0] in use at any of them
- *   entry 32   used[32]                                   block 1: ...
+ * A span is cut into the largest blocks that it covers, and marked and looked up by them:
  *
- * A span that covers whole blocks is marked and looked up by them.
+ *   level 0    |0|1|2|3|4|5|6|7|8|9|...     single entries
+ *   level 1    |0              |1   ...     8 entries
+ *   level 2    |0                   ...     64 entries
+ *
+ * Each block of each level has a bit for each buffer of each of these, 64 buffers a word:
+ *
+ *   filled     marked as a whole: in use at all of its entries
+ *   touched    marked, or a block in it is: where it is not, nor a block around it filled, the buffer
+ *              is in use at none of its entries. Of level 0 it is filled
  *
  * Threads: one at a time.
  */
@@ -33,13 +37,16 @@ struct rp_pool_fit {
 };
 #define RP_POOL_FITS 16u
 
+#define RP_POOL_LEVELS 3u
+
 struct rp_pool {
-    uint64_t *used, *filled, *touched; /* `words` for each entry, each block */
-    uint64_t *bytes;                   /* of a buffer */
-    size_t count, most, words, cycle;
+    uint64_t *rows;                                             /* `blocks` for each 64 buffers */
+    uint64_t *filled[RP_POOL_LEVELS], *touched[RP_POOL_LEVELS]; /* in the first of them, by block */
+    uint64_t *bytes;                                            /* of a buffer */
+    size_t count, most, words, blocks, cycle;
     uint64_t total; /* bytes of all buffers */
 
-    struct rp_pool_fit fits[RP_POOL_FITS]; /* by a hash of the bytes */
+    struct rp_pool_fit fits[RP_POOL_FITS]; /* by a hash of the bytes, which are 0 where there are none */
 };
 
 /* For at most `most` buffers. RP_NO_MEMORY: to be freed all the same. */
