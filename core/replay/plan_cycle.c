@@ -2,33 +2,32 @@
  * The cycle to plan: the one at the end of the lane, if it was shown often enough to be a whole batch that goes on.
  * plan_private.h has the threads.
  */
+#include "core/replay/plan_contents.h"
 #include "core/replay/plan_private.h"
 
 #include <stdlib.h>
 
-#include "core/steps/fresh.h"
-
 /* ---------------------------------------------------------------- the lane's items */
 
-static struct rp_cycle_item classify(struct rp_freshness *contents, const struct rp_learned *item)
+/* What no item before it sent is fresh. */
+static struct rp_cycle_item classify(struct rp_plan_contents *contents, const struct rp_learned *item, size_t number)
 {
     struct rp_op op = {.kind = item->kind, .dtype = RP_DTYPE_UINT8, .count = item->bytes};
-    struct rp_cycle_item class = rp_cycle_item(&op, rp_freshness_see(contents, &op, item->content));
+    bool fresh = item->kind == RP_OP_ALL_GATHER && rp_plan_contents_see(contents, item, number) == RP_NOT_SEEN;
 
-    class.signature = item->signature;
-    return class;
+    return (struct rp_cycle_item){.signature = item->signature, .class = rp_cycle_class(&op, fresh)};
 }
 
 static enum rp_status classify_all(const struct rp_learned *items, size_t count, struct rp_cycle_item *classes)
 {
-    struct rp_freshness *contents;
-    enum rp_status status = rp_freshness_create(count, &contents);
+    struct rp_plan_contents contents;
+    enum rp_status status = rp_plan_contents_make(count, &contents);
 
     if (status != RP_OK)
         return status;
     for (size_t i = 0; i < count; i++)
-        classes[i] = classify(contents, &items[i]);
-    rp_freshness_destroy(contents);
+        classes[i] = classify(&contents, &items[i], i);
+    rp_plan_contents_free(&contents);
     return RP_OK;
 }
 

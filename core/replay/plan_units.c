@@ -4,89 +4,72 @@
  * after the first optimizer step); the first of a content in a cycle to the last of it in the one before.
  * plan_private.h has the threads.
  */
+#include "core/replay/plan_contents.h"
 #include "core/replay/plan_private.h"
 
 #include <stdlib.h>
 
-struct gather {
-    const struct rp_learned *item;
-    size_t place; /* from the beginning of the cycle before the last: up to two periods */
+/* Of a place in the last two cycles: the one before it that sent the same, RP_NOT_SEEN: there is none. */
+struct history {
+    const struct rp_plan_cycle *cycle;
+    size_t *previous;
 };
 
-static bool same_content(const struct rp_learned *a, const struct rp_learned *b)
-{
-    return a->content[0] == b->content[0] && a->content[1] == b->content[1] && a->bytes == b->bytes;
-}
-
-static int compare(uint64_t a, uint64_t b)
-{
-    return (a > b) - (a < b);
-}
-
-/* By content, then by place. */
-static int compare_gathers(const void *left, const void *right)
-{
-    const struct gather *a = left, *b = right;
-    int order = compare(a->item->content[0], b->item->content[0]);
-
-    order = order != 0 ? order : compare(a->item->content[1], b->item->content[1]);
-    order = order != 0 ? order : compare(a->item->bytes, b->item->bytes);
-    return order != 0 ? order : compare(a->place, b->place);
-}
-
-static size_t sorted_gathers(const struct rp_plan_cycle *cycle, struct gather *gathers)
-{
-    size_t count = 0;
-    for (size_t place = 0; place < 2 * cycle->period; place++) {
-        const struct rp_learned *item = rp_plan_before(cycle, place);
-        if (item->kind == RP_OP_ALL_GATHER)
-            gathers[count++] = (struct gather){.item = item, .place = place};
-    }
-    qsort(gathers, count, sizeof(*gathers), compare_gathers);
-    return count;
-}
-
 /* In the last cycle, and equal in the one before as well. */
-static bool same_before(const struct rp_plan_cycle *cycle, const struct gather *from, const struct gather *to)
+static bool same_before(const struct rp_plan_cycle *cycle, size_t from, size_t to)
 {
-    return from->place >= cycle->period && same_content(rp_plan_before(cycle, from->place - cycle->period),
-                                                        rp_plan_before(cycle, to->place - cycle->period));
+    return from >= cycle->period &&
+           rp_plan_sent_same(rp_plan_before(cycle, from - cycle->period), rp_plan_before(cycle, to - cycle->period));
 }
 
-/* gathers[at] is linked to the one before it that it repeats. True if it repeats anything that is near enough. */
-static bool link_gather(const struct rp_plan_cycle *cycle, const struct gather *gathers, size_t at, size_t *next)
+/* `to`, of the last cycle, is linked to the one that it repeats. True if it repeats anything that is near enough. */
+static bool link_gather(const struct history *history, size_t to, size_t *next)
 {
-    const struct gather *to = &gathers[at], *from = to - 1;
-    size_t period = cycle->period;
+    const struct rp_plan_cycle *cycle = history->cycle;
+    size_t from = history->previous[to], period = cycle->period;
 
-    if (!same_content(from->item, to->item) || to->place < period || to->place - from->place > period)
+    if (from == RP_NOT_SEEN || to - from > period)
         return false;
-    if (from->place < period) {
-        next[from->place] = to->place - period;
+    if (from < period) {
+        next[from] = to - period;
         return true;
     }
-    while (from > gathers && !same_before(cycle, from, to) && same_content(from[-1].item, to->item))
-        from--;
-    if (same_before(cycle, from, to))
-        next[from->place - period] = to->place - period;
+    while (from != RP_NOT_SEEN && !same_before(cycle, from, to))
+        from = history->previous[from];
+    if (from != RP_NOT_SEEN)
+        next[from - period] = to - period;
     return true;
+}
+
+static void link_all(const struct history *history, struct rp_plan_contents *contents, size_t *next,
+                     size_t *repeats_out)
+{
+    size_t period = history->cycle->period, repeats = 0;
+
+    for (size_t place = 0; place < period; place++)
+        next[place] = RP_NO_PLACE;
+    for (size_t place = 0; place < 2 * period; place++) {
+        const struct rp_learned *item = rp_plan_before(history->cycle, place);
+        if (item->kind != RP_OP_ALL_GATHER)
+            continue;
+        history->previous[place] = rp_plan_contents_see(contents, item, place);
+        repeats += place >= period && link_gather(history, place, next);
+    }
+    *repeats_out = repeats;
 }
 
 enum rp_status rp_plan_link(const struct rp_plan_cycle *cycle, size_t *next, size_t *repeats_out)
 {
-    struct gather *gathers = calloc(2 * cycle->period, sizeof(*gathers));
-    size_t repeats = 0;
+    struct history history = {.cycle = cycle, .previous = malloc(2 * cycle->period * sizeof(*history.previous))};
+    struct rp_plan_contents contents = {0};
+    enum rp_status status =
+        history.previous == NULL ? RP_NO_MEMORY : rp_plan_contents_make(2 * cycle->period, &contents);
 
-    if (gathers == NULL)
-        return RP_NO_MEMORY;
-    for (size_t place = 0; place < cycle->period; place++)
-        next[place] = RP_NO_PLACE;
-    size_t count = sorted_gathers(cycle, gathers);
-    for (size_t i = 1; i < count; i++)
-        repeats += link_gather(cycle, gathers, i, next);
-    free(gathers);
-    *repeats_out = repeats;
-    return RP_OK;
+    if (status == RP_OK)
+        link_all(&history, &contents, next, repeats_out);
+    rp_plan_contents_free(&contents);
+    free(history.previous);
+    return status;
 }
 
 /* The unit of the links from `first` on: a number that they lead to, or a new one. */

@@ -16,15 +16,16 @@ struct view {
     size_t count;
 };
 
+enum rp_cycle_class rp_cycle_class(const struct rp_op *op, bool fresh)
+{
+    if (op->kind == RP_OP_ALL_GATHER)
+        return fresh ? RP_CYCLE_FRESH : RP_CYCLE_GATHER;
+    return rp_op_bytes(op) <= RP_CYCLE_SMALL_BYTES ? RP_CYCLE_SMALL : RP_CYCLE_REDUCE;
+}
+
 struct rp_cycle_item rp_cycle_item(const struct rp_op *op, bool fresh)
 {
-    struct rp_cycle_item item = {.signature = rp_op_signature(op), .class = RP_CYCLE_REDUCE};
-
-    if (op->kind == RP_OP_ALL_GATHER)
-        item.class = fresh ? RP_CYCLE_FRESH : RP_CYCLE_GATHER;
-    else if (rp_op_bytes(op) <= RP_CYCLE_SMALL_BYTES)
-        item.class = RP_CYCLE_SMALL;
-    return item;
+    return (struct rp_cycle_item){.signature = rp_op_signature(op), .class = rp_cycle_class(op, fresh)};
 }
 
 static enum rp_status view_make(const struct rp_cycle_item *items, size_t count, struct view *view_out)

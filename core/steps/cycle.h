@@ -40,7 +40,10 @@ struct rp_cycle_item {
 /* Largest op that is SMALL if it is no gather, in bytes: losses, gradient norms, barriers, a few counters. */
 #define RP_CYCLE_SMALL_BYTES 4096u
 
-/* The item of an op; `fresh` is what rp_freshness_see() said, and ignored for what is no gather. */
+/* `fresh` is what rp_freshness_see() said, and ignored for what is no gather. */
+enum rp_cycle_class rp_cycle_class(const struct rp_op *op, bool fresh);
+
+/* The item of an op; `fresh` as above. */
 struct rp_cycle_item rp_cycle_item(const struct rp_op *op, bool fresh);
 
 /*
