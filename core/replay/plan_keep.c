@@ -1,14 +1,14 @@
 /*
  * What is kept in which slot. A slot holds units of one size, so each size is a cache of its own (plan_cache.h).
  *
- * How many slots a size gets: one more slot, of nranks times n bytes, saves n bytes for each further gather served. So
- * the size with the most further gathers a slot goes first. With every slot they become fewer, so slots are given in
- * runs that add equally.
+ * How many slots a size gets (plan_share.h): one more slot, of nranks times n bytes, saves n bytes for each further
+ * gather served. With every slot they become fewer, so the game is played for runs of slots that add equally.
  *
  * plan_private.h has the threads.
  */
 #include "core/replay/plan_cache.h"
 #include "core/replay/plan_private.h"
+#include "core/replay/plan_share.h"
 
 #include <stdlib.h>
 
@@ -16,9 +16,7 @@
 struct size_class {
     uint64_t bytes; /* of one rank's part */
     size_t first, count;
-    size_t slots, keeps; /* what it got, and how many gathers that serves */
-    size_t most;         /* slots that are of use */
-    size_t gain, run;    /* each of the next `run` slots serves so many gathers more; 0: none does */
+    size_t slots; /* what it gets */
 };
 
 struct keeper {
@@ -30,45 +28,76 @@ struct keeper {
     struct size_class *classes;
     size_t class_count;
     struct rp_plan_cache cache;
+    struct rp_share_size *sizes; /* of a class */
+    struct rp_share_run *runs;
+    size_t run_count;
 };
 
-/* ---------------------------------------------------------------- how many slots */
+/* ---------------------------------------------------------------- what slots are worth */
+
+/* So many slots serve so many gathers; there are no more than `most`. */
+struct played {
+    size_t slots, keeps, most;
+};
 
 static size_t play(struct keeper *keeper, const struct size_class *class, size_t slots)
 {
     return rp_plan_cache_play(&keeper->cache, keeper->next + class->first, class->count, slots);
 }
 
-/* With so many slots each one beyond those that it has serves as much as the next. */
-static bool adds_equally(struct keeper *keeper, const struct size_class *class, size_t slots)
+/* With so many slots more each one serves `gain` more. */
+static bool adds_equally(struct keeper *keeper, const struct size_class *class, const struct played *played,
+                         size_t gain, size_t slots)
 {
-    return slots <= class->most && play(keeper, class, slots) == class->keeps + class->gain * (slots - class->slots);
+    return slots <= played->most - played->slots &&
+           play(keeper, class, played->slots + slots) == played->keeps + gain * slots;
 }
 
-/* One more slot serves class->gain more: how many more serve as much each; in strides that double, then halve. */
-static size_t equal_run(struct keeper *keeper, const struct size_class *class)
+/* One more slot serves `gain` more: how many do. All that there are, or found in strides that double, then halve. */
+static size_t equal_run(struct keeper *keeper, const struct size_class *class, const struct played *played, size_t gain)
 {
-    size_t slots = class->slots + 1, stride = 1;
+    size_t slots = 1, stride = 1;
 
-    for (; adds_equally(keeper, class, slots + stride); stride *= 2)
+    if (adds_equally(keeper, class, played, gain, played->most - played->slots))
+        return played->most - played->slots;
+    for (; adds_equally(keeper, class, played, gain, slots + stride); stride *= 2)
         slots += stride;
     for (stride /= 2; stride > 0; stride /= 2)
-        slots += adds_equally(keeper, class, slots + stride) ? stride : 0;
-    return slots - class->slots;
+        slots += adds_equally(keeper, class, played, gain, slots + stride) ? stride : 0;
+    return slots;
 }
 
-/* What more slots serve. One more may be of no use where links over the boundary are in one another's way. */
-static void look_ahead(struct keeper *keeper, struct size_class *class)
+/* So that the values of all slots together can be counted. */
+static uint64_t value_of(const struct keeper *keeper, const struct size_class *class, size_t gain)
 {
-    size_t left = class->most - class->slots, more = 1, keeps = 0;
+    uint64_t most = UINT64_MAX / (4 * (keeper->count + 1));
+    return gain * (class->bytes < most ? class->bytes : most);
+}
 
-    class->gain = class->run = 0;
-    while (more <= left && (keeps = play(keeper, class, class->slots + more)) <= class->keeps)
+/* The next run, if any. One more slot may be of no use where links over the boundary are in one another's way. */
+static bool add_run(struct keeper *keeper, size_t number, struct played *played)
+{
+    const struct size_class *class = &keeper->classes[number];
+    struct rp_share_size *size = &keeper->sizes[number];
+    size_t left = played->most - played->slots, more = 1, keeps = 0;
+
+    while (more <= left && (keeps = play(keeper, class, played->slots + more)) <= played->keeps)
         more = more < left && 2 * more > left ? left : 2 * more;
     if (more > left)
-        return;
-    class->gain = (keeps - class->keeps + more - 1) / more;
-    class->run = more == 1 ? equal_run(keeper, class) : more;
+        return false;
+    size_t gain = (keeps - played->keeps + more - 1) / more;
+    if (more == 1) {
+        more = equal_run(keeper, class, played, gain);
+        keeps = played->keeps + gain * more;
+    } else {
+        size->values = RP_SHARE_ROUGH;
+    }
+    played->slots += more;
+    played->keeps = keeps;
+    keeper->runs[keeper->run_count++] =
+        (struct rp_share_run){.size = number, .slots = more, .value = value_of(keeper, class, gain)};
+    size->count++;
+    return true;
 }
 
 /* Bytes of a slot; 0: more than can be counted. */
@@ -80,42 +109,33 @@ static uint64_t slot_size(const struct keeper *keeper, uint64_t bytes)
     return (bytes * keeper->nranks + keeper->granule - 1) / keeper->granule * keeper->granule;
 }
 
-static uint64_t slots_in(const struct keeper *keeper, const struct size_class *class, uint64_t budget)
+/* As far as the budget goes. */
+static void find_runs(struct keeper *keeper, size_t number, uint64_t budget)
 {
-    uint64_t size = slot_size(keeper, class->bytes);
-    return size == 0 ? 0 : budget / size;
+    const struct size_class *class = &keeper->classes[number];
+    struct rp_share_size *size = &keeper->sizes[number];
+    uint64_t bytes = slot_size(keeper, class->bytes), fit = bytes == 0 ? 0 : budget / bytes;
+    struct played played = {.most = rp_plan_cache_slots(&keeper->cache, keeper->next + class->first, class->count)};
+
+    played.most = fit < played.most ? (size_t)fit : played.most;
+    *size = (struct rp_share_size){.bytes = bytes == 0 ? UINT64_MAX : bytes, .first = keeper->run_count};
+    while (add_run(keeper, number, &played)) {
+    }
 }
 
-/* The size whose next slot serves most and fits; of several the smallest. NULL: none. */
-static struct size_class *best_class(const struct keeper *keeper, uint64_t budget)
+static enum rp_status share_out(struct keeper *keeper, uint64_t budget)
 {
-    struct size_class *best = NULL;
-
-    for (size_t i = 0; i < keeper->class_count; i++) {
-        struct size_class *class = &keeper->classes[i];
-        if (class->gain > (best == NULL ? 0 : best->gain) && slots_in(keeper, class, budget) > 0)
-            best = class;
-    }
-    return best;
-}
-
-static void share_out(struct keeper *keeper, uint64_t budget)
-{
-    struct size_class *class;
-
-    for (size_t i = 0; i < keeper->class_count; i++) {
-        class = &keeper->classes[i];
-        class->most = rp_plan_cache_slots(&keeper->cache, keeper->next + class->first, class->count);
-        look_ahead(keeper, class);
-    }
-    while ((class = best_class(keeper, budget)) != NULL) {
-        uint64_t most = slots_in(keeper, class, budget);
-        size_t more = most < class->run ? (size_t)most : class->run;
-        class->slots += more;
-        class->keeps = play(keeper, class, class->slots);
-        budget -= more * slot_size(keeper, class->bytes);
-        look_ahead(keeper, class);
-    }
+    for (size_t i = 0; i < keeper->class_count; i++)
+        find_runs(keeper, i, budget);
+    struct rp_share share = {.sizes = keeper->sizes,
+                             .count = keeper->class_count,
+                             .runs = keeper->runs,
+                             .run_count = keeper->run_count,
+                             .budget = budget};
+    enum rp_status status = rp_share_out(&share);
+    for (size_t i = 0; i < keeper->class_count; i++)
+        keeper->classes[i].slots = keeper->sizes[i].slots;
+    return status;
 }
 
 /* ---------------------------------------------------------------- into the plan */
@@ -210,13 +230,17 @@ static void add_member(struct keeper *keeper, const struct sized *sized, size_t 
 static size_t sorted_by_size(const struct rp_plan *plan, struct sized *sized)
 {
     size_t count = 0;
+    bool sorted = true;
 
     for (size_t place = 0; place < plan->count; place++) {
         const struct rp_plan_entry *entry = &plan->entries[place];
-        if (entry->kind == RP_OP_ALL_GATHER && entry->bytes > 0)
-            sized[count++] = (struct sized){.bytes = entry->bytes, .place = place};
+        if (entry->kind != RP_OP_ALL_GATHER || entry->bytes == 0)
+            continue;
+        sorted = sorted && (count == 0 || sized[count - 1].bytes <= entry->bytes);
+        sized[count++] = (struct sized){.bytes = entry->bytes, .place = place};
     }
-    qsort(sized, count, sizeof(*sized), compare_sized);
+    if (!sorted)
+        qsort(sized, count, sizeof(*sized), compare_sized);
     return count;
 }
 
@@ -250,7 +274,10 @@ static enum rp_status keeper_make(struct keeper *keeper, const struct rp_plan *p
     keeper->places = calloc(plan->count, sizeof(*keeper->places));
     keeper->next = calloc(plan->count, sizeof(*keeper->next));
     keeper->classes = calloc(plan->count, sizeof(*keeper->classes));
-    if (status != RP_OK || keeper->places == NULL || keeper->next == NULL || keeper->classes == NULL)
+    keeper->sizes = calloc(plan->count, sizeof(*keeper->sizes));
+    keeper->runs = calloc(plan->count, sizeof(*keeper->runs));
+    if (status != RP_OK || keeper->places == NULL || keeper->next == NULL || keeper->classes == NULL ||
+        keeper->sizes == NULL || keeper->runs == NULL)
         return RP_NO_MEMORY;
     return find_members(keeper, plan, next);
 }
@@ -261,6 +288,8 @@ static void keeper_free(struct keeper *keeper)
     free(keeper->places);
     free(keeper->next);
     free(keeper->classes);
+    free(keeper->sizes);
+    free(keeper->runs);
 }
 
 enum rp_status rp_plan_keep(const size_t *next, uint32_t nranks, uint64_t budget, uint64_t granule,
@@ -269,10 +298,10 @@ enum rp_status rp_plan_keep(const size_t *next, uint32_t nranks, uint64_t budget
     struct keeper keeper = {.nranks = nranks, .granule = granule};
     enum rp_status status = keeper_make(&keeper, plan, next);
 
-    if (status == RP_OK) {
-        share_out(&keeper, budget);
+    if (status == RP_OK)
+        status = share_out(&keeper, budget);
+    if (status == RP_OK)
         status = assign(&keeper, plan);
-    }
     keeper_free(&keeper);
     return status;
 }
