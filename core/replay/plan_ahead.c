@@ -168,7 +168,9 @@ bool rp_search_fill(struct rp_search *search, uint64_t window)
     uint64_t slots = search->draft.slots.total;
 
     rp_draft_score(&search->draft, &search->trace);
+    search->draft.limited = false;
     prefetch_rest(search, window < UINT64_MAX - slots ? slots + window : UINT64_MAX);
+    search->window = search->draft.limited ? UINT64_MAX : search->draft.slots.total - slots;
     keep_links(search, UINT64_MAX);
     return consider(search);
 }
@@ -182,13 +184,18 @@ struct recipe {
     unsigned share;  /* of SHARES, for what is kept in pass 1 */
     unsigned window; /* slots for the rest, of the largest unit */
     enum { NOTHING_AT_ALL, UNITS, LINKS } kept;
+    uint64_t enough; /* bytes of a window, with which and more than which it gives the same; UINT64_MAX: not known */
 };
+
+static uint64_t window_of(const struct rp_search *search, unsigned slots)
+{
+    return search->largest > UINT64_MAX / slots ? UINT64_MAX : search->largest * slots;
+}
 
 /* Followed, and remembered if it is the best of the recipes. */
 static void follow(struct rp_search *search, struct recipe recipe, struct recipe *best, struct rp_score *score)
 {
-    uint64_t share = search->draft.budget / SHARES * recipe.share;
-    uint64_t window = search->largest > UINT64_MAX / recipe.window ? UINT64_MAX : search->largest * recipe.window;
+    uint64_t share = search->draft.budget / SHARES * recipe.share, window = window_of(search, recipe.window);
 
     rp_draft_clear(&search->draft);
     if (recipe.kept == UNITS)
@@ -196,8 +203,10 @@ static void follow(struct rp_search *search, struct recipe recipe, struct recipe
     if (recipe.kept == LINKS)
         keep_links(search, share);
     rp_search_fill(search, window);
+    uint64_t enough = search->window;
     if (rp_score_better(&search->score, score)) {
         *best = recipe;
+        best->enough = enough;
         *score = search->score;
     }
 }
@@ -222,7 +231,7 @@ static bool follow_window(struct rp_search *search, unsigned window, struct reci
 {
     struct recipe recipe = *best;
 
-    if (window == best->window)
+    if (window == best->window || window_of(search, window) >= best->enough)
         return false;
     recipe.window = window;
     follow(search, recipe, best, score);

@@ -25,6 +25,7 @@ struct rp_search {
     size_t *by_link, link_count; /* gathers that repeat one */
     struct rp_score score;       /* of what was considered last */
     uint64_t largest;            /* bytes of the largest unit that may be prefetched */
+    uint64_t window;             /* bytes of new slots for the last fill's prefetches; UINT64_MAX: it had no more */
     struct rp_best best;
 };
 

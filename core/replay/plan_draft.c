@@ -34,11 +34,16 @@ static enum rp_status sort_by_size(struct rp_draft *draft)
 
     if (sized == NULL)
         return RP_NO_MEMORY;
-    for (size_t place = 0; place < draft->model->count; place++) {
-        if (draft->model->entries[place].gather)
-            sized[draft->gathers++] = (struct sized){.bytes = draft->unit_bytes[place], .place = place};
+    bool sorted = true;
+    for (size_t place = draft->model->count; place-- > 0;) {
+        if (!draft->model->entries[place].gather)
+            continue;
+        struct sized *next = &sized[draft->gathers++];
+        *next = (struct sized){.bytes = draft->unit_bytes[place], .place = place};
+        sorted = sorted && (next == sized || next[-1].bytes >= next->bytes);
     }
-    qsort(sized, draft->gathers, sizeof(*sized), compare_sized);
+    if (!sorted)
+        qsort(sized, draft->gathers, sizeof(*sized), compare_sized);
     for (size_t i = 0; i < draft->gathers; i++)
         draft->by_size[i] = sized[i].place;
     free(sized);
@@ -60,19 +65,21 @@ static void find_heads(struct rp_draft *draft)
     }
 }
 
-/* As many as the budget has room for. */
-static size_t most_buffers(const struct rp_draft *draft, const uint64_t *bytes)
+/* As many as the budget has room for, or one for each user. */
+static size_t most_buffers(const struct rp_draft *draft, const uint64_t *bytes, size_t users)
 {
     uint64_t least = draft->gathers == 0 ? 0 : bytes[draft->by_size[draft->gathers - 1]];
     uint64_t most = least == 0 ? 0 : draft->budget / least;
-    return most < draft->gathers ? (size_t)most : draft->gathers;
+    return most < users ? (size_t)most : users;
 }
 
 static enum rp_status make_pools(struct rp_draft *draft)
 {
     size_t cycle = draft->model->count;
-    enum rp_status slots = rp_pool_make(most_buffers(draft, draft->unit_bytes), cycle, &draft->slots);
-    enum rp_status snapshots = rp_pool_make(most_buffers(draft, draft->shard_bytes), cycle, &draft->snapshots);
+    size_t slot_most = most_buffers(draft, draft->unit_bytes, draft->gathers);
+    size_t snapshot_most = most_buffers(draft, draft->shard_bytes, draft->units);
+    enum rp_status slots = rp_pool_make(slot_most, cycle, &draft->slots);
+    enum rp_status snapshots = rp_pool_make(snapshot_most, cycle, &draft->snapshots);
     return slots == RP_OK ? snapshots : slots;
 }
 
@@ -162,10 +169,13 @@ bool rp_draft_affords(const struct rp_draft *draft, uint64_t slot, uint64_t snap
     return true;
 }
 
-bool rp_draft_may_grow(const struct rp_draft *draft, uint64_t slot, uint64_t snapshot, uint64_t limit, bool prefetches)
+bool rp_draft_may_grow(struct rp_draft *draft, uint64_t slot, uint64_t snapshot, uint64_t limit, bool prefetches)
 {
-    return draft->slots.count < draft->slots.most && slot <= limit && draft->slots.total <= limit - slot &&
-           rp_draft_affords(draft, slot, snapshot, prefetches);
+    if (draft->slots.count == draft->slots.most || !rp_draft_affords(draft, slot, snapshot, prefetches))
+        return false;
+    bool within = slot <= limit && draft->slots.total <= limit - slot;
+    draft->limited = draft->limited || !within;
+    return within;
 }
 
 bool rp_draft_adopt(struct rp_draft *draft, const struct rp_plan *plan)
@@ -253,7 +263,8 @@ static struct rp_span snapshot_missing(const struct rp_draft *draft, size_t plac
 
     if (reached >= span.length)
         return (struct rp_span){.length = 0};
-    span.first = (span.first + reached) % draft->model->count;
+    span.first += reached;
+    span.first -= span.first >= draft->model->count ? draft->model->count : 0;
     span.length -= reached;
     return span;
 }

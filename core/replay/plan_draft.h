@@ -32,6 +32,7 @@ struct rp_draft {
     uint32_t *snapshot;        /* of a unit */
     struct rp_pool slots, snapshots;
     size_t prefetches;
+    bool limited;    /* a slot was not had because of a limit below the budget */
     size_t *reached; /* of a unit: entries that its snapshot is there for, from its first gather on */
 };
 
@@ -70,7 +71,7 @@ struct rp_span rp_draft_snapshot_span(const struct rp_draft *draft, size_t place
 /* Is there so much more, whether gathers are prefetched or not? */
 bool rp_draft_affords(const struct rp_draft *draft, uint64_t slot, uint64_t snapshot, bool prefetches);
 /* The same, for a further slot, if slots may take up to `limit`. */
-bool rp_draft_may_grow(const struct rp_draft *draft, uint64_t slot, uint64_t snapshot, uint64_t limit, bool prefetches);
+bool rp_draft_may_grow(struct rp_draft *draft, uint64_t slot, uint64_t snapshot, uint64_t limit, bool prefetches);
 
 /* Runs the model. */
 struct rp_score rp_draft_score(struct rp_draft *draft, struct rp_model_trace *trace);

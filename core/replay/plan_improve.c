@@ -102,7 +102,7 @@ static bool change_entry(struct improver *improver, size_t place, enum depth dep
     size_t count = count_choices(search, place);
     bool improved = false;
 
-    for (size_t number = 0; number < count; number++) {
+    for (size_t number = 0; number < count && improver->left >= improver->attempt; number++) {
         struct rp_choice was = *now;
         if (!choice_of(search, place, number, &choice))
             continue;
@@ -135,9 +135,9 @@ static bool change_all(struct improver *improver, enum depth depth)
 {
     bool improved = false;
 
-    for (size_t i = 0; i < improver->search->draft.gathers; i++)
+    for (size_t i = 0; i < improver->search->draft.gathers && improver->left >= improver->attempt; i++)
         improved |= change_entry(improver, improver->search->draft.by_size[i], depth);
-    for (size_t i = 0; depth == AROUND && i < improver->search->unit_count; i++)
+    for (size_t i = 0; depth == AROUND && i < improver->search->unit_count && improver->left >= improver->attempt; i++)
         improved |= keep_unit(improver, improver->search->by_gain[i]);
     return improved;
 }

@@ -160,10 +160,15 @@ static void put_first(struct rp_model *model, size_t issue, size_t place)
 /* Those over the cycle's end are used last, so they are put in first. */
 static void list_issues(struct rp_model *model, const struct rp_choice *choices)
 {
+    size_t prefetches = 0;
+
     for (size_t place = 0; place < model->count; place++) {
         model->first[place] = END;
         model->ready[place] = 0;
+        prefetches += choices[place].action == RP_PLAN_PREFETCH;
     }
+    if (prefetches == 0)
+        return;
     for (size_t place = model->count; place-- > 0;) {
         if (choices[place].action == RP_PLAN_PREFETCH && choices[place].issue >= place)
             put_first(model, choices[place].issue, place);
