@@ -158,9 +158,11 @@ static void branch(struct search *search, size_t sizes, uint64_t budget, uint64_
     }
     size_t most = slots_of(search->share, sizes - 1), likely;
     most_value(search, sizes, budget, &likely);
-    for (size_t slots = likely; slots <= most && decide(search, sizes, slots, budget, value);)
+    size_t slots = likely + 1; /* the bound is largest between these two */
+    decide(search, sizes, likely, budget, value);
+    while (slots <= most && decide(search, sizes, slots, budget, value))
         slots++;
-    for (size_t slots = likely; slots > 0 && decide(search, sizes, slots - 1, budget, value);)
+    for (slots = likely; slots > 0 && decide(search, sizes, slots - 1, budget, value);)
         slots--;
 }
 

@@ -264,11 +264,132 @@ static void keeps_the_most(void **state)
     free(lane);
 }
 
+/* ---------------------------------------------------------------- several sizes */
+
+#define SIZES_MOST 3u
+
+/* The most links of one size with so many slots; index: slots. */
+struct curve {
+    uint64_t bytes; /* of a part */
+    size_t count, links[WORD_MOST + 1];
+};
+
+static struct links links_of(const struct links *all, const struct rp_plan *plan, uint64_t bytes)
+{
+    struct links links = {.period = all->period};
+    for (size_t i = 0; i < all->count; i++) {
+        if (plan->entries[all->from[i]].bytes != bytes)
+            continue;
+        links.from[links.count] = all->from[i];
+        links.to[links.count++] = all->to[i];
+    }
+    return links;
+}
+
+static struct curve curve_of(const struct links *links, uint64_t bytes)
+{
+    struct curve curve = {.bytes = bytes};
+    while (curve.count <= links->count) {
+        curve.links[curve.count] = most_links(links, curve.count);
+        curve.count++;
+    }
+    return curve;
+}
+
+/* Of one rank's parts, over every way to share the budget out. */
+static uint64_t most_saved(const struct curve *curves, size_t count, uint64_t budget)
+{
+    uint64_t most = 0;
+    for (size_t slots = 0; count > 0 && slots < curves->count; slots++) {
+        uint64_t bytes = slots * RANKS * curves->bytes;
+        if (bytes > budget)
+            break;
+        uint64_t saved = curves->links[slots] * curves->bytes + most_saved(curves + 1, count - 1, budget - bytes);
+        most = saved > most ? saved : most;
+    }
+    return most;
+}
+
+/* Sizes of which none is a multiple of another; nothing is kept over the boundary. */
+static void keeps_the_most_of_several_sizes(void **state)
+{
+    (void)state;
+    struct lane *lane = lane_make();
+    size_t plans = 0, partial = 0;
+    srand(23);
+    for (int i = 0; i < 4000; i++) {
+        static const size_t mib[SIZES_MOST] = {3, 4, 7};
+        size_t sizes = 2 + below(2);
+        struct word word = random_word(4 + below(10), 1, 0);
+        struct curve curves[SIZES_MOST];
+        struct rp_plan plan = {0};
+        uint64_t budget = (uint64_t)RANKS * (3 + below(30)) << 20, all = 0;
+        for (size_t unit = 0; unit < word.units; unit++)
+            word.size[unit] = mib[below(sizes)];
+        lane->count = 0;
+        for (size_t cycle = 0; cycle < CYCLES; cycle++)
+            add_word(lane, &word);
+        if (rp_plan_compile(lane->items, lane->count, RANKS, budget, 1, &plan) != RP_OK)
+            continue;
+        struct links links = find_links(lane, &plan);
+        for (size_t size = 0; size < sizes; size++) {
+            struct links some = links_of(&links, &plan, mib[size] << 20);
+            curves[size] = curve_of(&some, mib[size] << 20);
+            all += some.count * (mib[size] << 20);
+        }
+        assert_true(plan.saved == most_saved(curves, sizes, budget));
+        plans++;
+        partial += plan.saved < all;
+        rp_plan_free(&plan);
+    }
+    assert_true(plans > 3000 && partial > 500);
+    free(lane);
+}
+
+/*
+ * A root of 500 MiB and layers of 384, gathered: each is worth the same for its bytes, so the budget is to be filled.
+ * Four and eight layers leave more of it than the root and three, the root and seven.
+ */
+static void fills_the_budget(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t mib, used;
+        size_t slots;
+    } table[] = {{1661, 1652, 4}, {3322, 3188, 8}, {499, 384, 1}, {500, 500, 1}, {884, 884, 2}, {6644, 6644, 17}};
+    struct lane *lane = lane_make();
+    for (uint64_t cycle = 0; cycle < CYCLES; cycle++) {
+        for (size_t pass = 0; pass < 8; pass++) {
+            add_gather(lane, UINT64_C(250) << 20, 0, 1 + cycle);
+            for (size_t i = 0; i < 16; i++) {
+                size_t layer = pass % 2 == 0 ? i : 15 - i;
+                add_gather(lane, UINT64_C(192) << 20, 1 + layer, 1 + cycle);
+                if (pass % 2 == 1)
+                    add_reduce(lane, UINT64_C(384) << 20);
+            }
+        }
+    }
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        struct rp_plan plan = {0};
+        uint64_t used = 0;
+        assert_int_equal(rp_plan_compile(lane->items, lane->count, 2, table[i].mib << 20, 1 << 20, &plan), RP_OK);
+        for (size_t slot = 0; slot < plan.slot_count; slot++)
+            used += plan.slot_bytes[slot];
+        assert_int_equal(used >> 20, table[i].used);
+        assert_int_equal(plan.slot_count, table[i].slots);
+        assert_true(plan.saved == 7 * used / 2);
+        rp_plan_free(&plan);
+    }
+    free(lane);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(always_consistent),
         cmocka_unit_test(keeps_the_most),
+        cmocka_unit_test(keeps_the_most_of_several_sizes),
+        cmocka_unit_test(fills_the_budget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
