@@ -162,6 +162,14 @@ struct rp_trace {
  * RP_VERSION; each logged once with file, offset and cause.
  */
 enum rp_status rp_trace_read(const char *file, struct rp_trace **trace_out);
+
+/*
+ * The same, of the blocks that begin in the first `most` bytes; the trace is not complete if there are more. Nothing is
+ * logged: after an error `cause` (`size` bytes, at least 1) has it, without the file's name. RP_NOT_FOUND: no such
+ * file.
+ */
+enum rp_status rp_trace_read_head(const char *file, uint64_t most, char *cause, size_t size,
+                                  struct rp_trace **trace_out);
 void rp_trace_free(struct rp_trace *trace);
 
 /* The comm of that number, or NULL. */

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -26,15 +27,31 @@
 struct reader {
     const char *path;
     int descriptor;
-    uint64_t offset;        /* of the next byte */
-    uint32_t blocks;        /* read */
+    uint64_t offset; /* of the next byte */
+    uint64_t most;   /* blocks that begin at it or behind it are left out */
+    uint32_t blocks; /* read */
+    char *cause;     /* an error's, instead of a line; NULL: it is logged */
+    size_t cause_size;
     unsigned char *payload; /* RP_BLOCK_PAYLOAD_MAX bytes */
     struct rp_trace_parse parse;
 };
 
 static enum rp_status say(const struct reader *reader, enum rp_status status, uint64_t offset, const char *cause)
 {
-    rp_log(RP_LOG_ERROR, "trace", "%s: byte %" PRIu64 ": %s", reader->path, offset, cause);
+    if (reader->cause != NULL)
+        snprintf(reader->cause, reader->cause_size, "byte %" PRIu64 ": %s", offset, cause);
+    else
+        rp_log(RP_LOG_ERROR, "trace", "%s: byte %" PRIu64 ": %s", reader->path, offset, cause);
+    return status;
+}
+
+/* Of the file as a whole. */
+static enum rp_status say_file(const struct reader *reader, enum rp_status status, const char *cause)
+{
+    if (reader->cause != NULL)
+        snprintf(reader->cause, reader->cause_size, "%s", cause);
+    else
+        rp_log(RP_LOG_ERROR, "trace", "%s: %s", reader->path, cause);
     return status;
 }
 
@@ -164,9 +181,9 @@ static enum rp_status read_block(struct reader *reader)
 static enum rp_status read_open_file(struct reader *reader)
 {
     enum rp_status status = read_header(reader);
-    while (status == RP_OK)
+    while (status == RP_OK && reader->offset < reader->most)
         status = read_block(reader);
-    if (status != RP_TRUNCATED || reader->offset == 0)
+    if ((status != RP_OK && status != RP_TRUNCATED) || reader->offset == 0)
         return status;
     status = rp_trace_parse_finish(&reader->parse);
     return status == RP_OK ? RP_OK : say(reader, status, reader->offset, rp_status_text(status));
@@ -174,16 +191,15 @@ static enum rp_status read_open_file(struct reader *reader)
 
 static enum rp_status open_trace(struct reader *reader)
 {
+    char cause[120];
     struct stat info;
     reader->descriptor = open(reader->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* no wait for a pipe's writer */
     if (reader->descriptor < 0 || fstat(reader->descriptor, &info) != 0) {
-        rp_log(RP_LOG_ERROR, "trace", "%s: cannot be opened: %s", reader->path, strerrordesc_np(errno));
-        return RP_IO;
+        enum rp_status status = errno == ENOENT && reader->cause != NULL ? RP_NOT_FOUND : RP_IO;
+        snprintf(cause, sizeof cause, "cannot be opened: %s", strerrordesc_np(errno));
+        return say_file(reader, status, cause);
     }
-    if (S_ISREG(info.st_mode))
-        return RP_OK;
-    rp_log(RP_LOG_ERROR, "trace", "%s: not a regular file", reader->path);
-    return RP_IO;
+    return S_ISREG(info.st_mode) ? RP_OK : say_file(reader, RP_IO, "not a regular file");
 }
 
 static enum rp_status make_tables(struct reader *reader)
@@ -197,23 +213,36 @@ static enum rp_status make_tables(struct reader *reader)
     return made ? RP_OK : say(reader, RP_NO_MEMORY, 0, rp_status_text(RP_NO_MEMORY));
 }
 
+static enum rp_status read_trace(struct reader *reader, struct rp_trace **trace_out)
+{
+    reader->descriptor = -1;
+    enum rp_status status = open_trace(reader);
+    if (status == RP_OK)
+        status = make_tables(reader);
+    if (status == RP_OK)
+        status = read_open_file(reader);
+    if (status == RP_OK)
+        *trace_out = reader->parse.trace;
+    else
+        rp_trace_free(reader->parse.trace);
+    rp_trace_parse_free(&reader->parse);
+    free(reader->payload);
+    if (reader->descriptor >= 0)
+        close(reader->descriptor);
+    return status;
+}
+
 enum rp_status rp_trace_read(const char *file, struct rp_trace **trace_out)
 {
-    struct reader reader = {.path = file, .descriptor = -1};
-    enum rp_status status = open_trace(&reader);
-    if (status == RP_OK)
-        status = make_tables(&reader);
-    if (status == RP_OK)
-        status = read_open_file(&reader);
-    if (status == RP_OK)
-        *trace_out = reader.parse.trace;
-    else
-        rp_trace_free(reader.parse.trace);
-    rp_trace_parse_free(&reader.parse);
-    free(reader.payload);
-    if (reader.descriptor >= 0)
-        close(reader.descriptor);
-    return status;
+    struct reader reader = {.path = file, .most = UINT64_MAX};
+    return read_trace(&reader, trace_out);
+}
+
+enum rp_status rp_trace_read_head(const char *file, uint64_t most, char *cause, size_t size,
+                                  struct rp_trace **trace_out)
+{
+    struct reader reader = {.path = file, .most = most, .cause = cause, .cause_size = size};
+    return read_trace(&reader, trace_out);
 }
 
 void rp_trace_free(struct rp_trace *trace)
