@@ -4,7 +4,7 @@
  *        0 +-----------------------------------------------------------+
  *          | joined | proposals | given up                             |  one cache line
  *       64 +-----------------------------------------------------------+
- *          | place 0:  proposal (64 bytes) | word | dead               |  two cache lines each:
+ *          | place 0:  proposal (80 bytes) | word | dead               |  two cache lines each:
  *          | ...                                                       |  arming modulo RP_AGREE_ARMINGS
  *          | place RP_AGREE_ARMINGS - 1                                |
  *     8256 +-----------------------------------------------------------+

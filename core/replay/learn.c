@@ -197,7 +197,7 @@ static struct entry *entry_at(const struct rp_learn *learn, uint32_t rank, uint6
 }
 
 /* Salted: equal shards of two ranks must not look like equal changes of them. */
-static void write_entry(const struct rp_learn *learn, uint64_t position, const uint64_t value[2])
+static void write_entry(const struct rp_learn *learn, uint64_t position, const uint64_t value[2], uint64_t send)
 {
     struct entry *entry = entry_at(learn, learn->rank, position);
     XXH128_hash_t salted = XXH3_128bits_withSeed(value, 2 * sizeof(*value), learn->rank);
@@ -205,7 +205,7 @@ static void write_entry(const struct rp_learn *learn, uint64_t position, const u
     /* Pair with add_entries(). */
     atomic_store_explicit(&entry->word[0], salted.low64, memory_order_release);
     atomic_store_explicit(&entry->word[1], salted.high64, memory_order_release);
-    atomic_store_explicit(&entry->word[2], seen_at(learn, position)->send, memory_order_release);
+    atomic_store_explicit(&entry->word[2], send, memory_order_release);
 }
 
 void rp_learn_fingerprint(struct rp_learn *learn, struct rp_agree *agree, uint64_t position, const uint64_t value[2])
@@ -214,7 +214,7 @@ void rp_learn_fingerprint(struct rp_learn *learn, struct rp_agree *agree, uint64
         return;
     if (learn->entries != NULL) {
         rp_agree_set_published(agree, position); /* before the entry: whoever reads it knows how far we are */
-        write_entry(learn, position, value);
+        write_entry(learn, position, value, seen_at(learn, position)->send);
     }
     learn->gathers++;
     if (!was_fresh(learn, seen_at(learn, position), value))
@@ -285,6 +285,21 @@ enum rp_status rp_learn_read(const struct rp_learn *learn, const struct rp_agree
             add_entries(learn, position, item);
     }
     return from < to && from < table_begins(learn, agree) ? RP_NOT_FOUND : RP_OK;
+}
+
+void rp_learn_put(struct rp_learn *learn, uint64_t position, const uint64_t value[2])
+{
+    if (learn->entries != NULL)
+        write_entry(learn, position, value, 0);
+}
+
+void rp_learn_sum(const struct rp_learn *learn, uint64_t position, uint64_t content_out[2])
+{
+    struct rp_learned item = {0};
+
+    if (learn->entries != NULL)
+        add_entries(learn, position, &item);
+    memcpy(content_out, item.content, sizeof(item.content));
 }
 
 /* ---------------------------------------------------------------- times */

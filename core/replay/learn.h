@@ -63,6 +63,13 @@ void rp_learn_range(const struct rp_learn *learn, const struct rp_agree *agree, 
 enum rp_status rp_learn_read(const struct rp_learn *learn, const struct rp_agree *agree, uint64_t from, uint64_t to,
                              struct rp_learned *items_out);
 
+/*
+ * Content that is known from elsewhere, before anything is learned: this rank's part of it, salted and written into the
+ * table, where nothing is published of it; and the sum over all ranks, each of which has told that its part is there.
+ */
+void rp_learn_put(struct rp_learn *learn, uint64_t position, const uint64_t value[2]);
+void rp_learn_sum(const struct rp_learn *learn, uint64_t position, uint64_t content_out[2]);
+
 /* What all ranks need to join the child communicator of the lane (NCCL's unique id): rank 0 writes it before the
  * proposal that asks them to. */
 struct rp_replay_id {

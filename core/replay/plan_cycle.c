@@ -18,7 +18,7 @@ static struct rp_cycle_item classify(struct rp_plan_contents *contents, const st
     return (struct rp_cycle_item){.signature = item->signature, .class = rp_cycle_class(&op, fresh)};
 }
 
-static enum rp_status classify_all(const struct rp_learned *items, size_t count, struct rp_cycle_item *classes)
+enum rp_status rp_plan_classify(const struct rp_learned *items, size_t count, struct rp_cycle_item *classes)
 {
     struct rp_plan_contents contents;
     enum rp_status status = rp_plan_contents_make(count, &contents);
@@ -128,7 +128,7 @@ static bool place_cycles(struct rp_plan_cycle *cycle, size_t count)
 static enum rp_status find(struct rp_plan_cycle *cycle, size_t count)
 {
     struct rp_cycle found;
-    enum rp_status status = classify_all(cycle->items, count, cycle->classes);
+    enum rp_status status = rp_plan_classify(cycle->items, count, cycle->classes);
 
     if (status == RP_OK)
         status = rp_cycle_find(cycle->classes, count, &found);

@@ -45,6 +45,9 @@ static inline enum rp_cycle_class rp_plan_class(const struct rp_plan_cycle *cycl
     return cycle->classes[cycle->index[cycle->last + place]].class;
 }
 
+/* The items as rp_cycle_find() wants them, each with its freshness over all before it. RP_NO_MEMORY. */
+enum rp_status rp_plan_classify(const struct rp_learned *items, size_t count, struct rp_cycle_item *classes);
+
 /* RP_NOT_FOUND: no cycle that has been shown often enough. RP_NO_MEMORY. */
 enum rp_status rp_plan_cycle_find(const struct rp_learned *items, size_t count, struct rp_plan_cycle *cycle_out);
 void rp_plan_cycle_free(struct rp_plan_cycle *cycle);

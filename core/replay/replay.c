@@ -22,8 +22,10 @@ enum rp_status rp_replay_create(struct rp_agree *agree, void *table, const struc
 {
     struct rp_replay *replay = calloc(1, sizeof(*replay));
 
-    if (replay == NULL)
+    if (replay == NULL) {
+        free(options->preset);
         return RP_NO_MEMORY;
+    }
     replay->agree = agree;
     replay->options = *options;
     replay->tell = tell;
@@ -35,9 +37,11 @@ enum rp_status rp_replay_create(struct rp_agree *agree, void *table, const struc
     enum rp_status status =
         replay->past == NULL ? RP_NO_MEMORY : rp_learn_create(table, agree->nranks, agree->rank, &replay->learn);
     if (status != RP_OK) {
+        free(options->preset);
         rp_replay_destroy(replay);
         return status;
     }
+    rp_preset_begin(replay);
     *replay_out = replay;
     return RP_OK;
 }
@@ -47,6 +51,7 @@ void rp_replay_destroy(struct rp_replay *replay)
     if (replay == NULL)
         return;
     rp_replay_drop_plan(replay);
+    rp_preset_free(replay);
     rp_learn_destroy(replay->learn);
     free(replay->past);
     free(replay);
@@ -89,6 +94,7 @@ static void become_passive(struct rp_replay *replay, const char *why)
     if (!rp_replay_enter(replay, RP_REPLAY_PASSIVE, "passive: %s", why))
         return;
     replay->feeding = false;
+    rp_preset_free(replay);
     rp_learn_destroy(replay->learn);
     free(replay->past);
     replay->learn = NULL;
@@ -167,6 +173,8 @@ void rp_replay_next(struct rp_replay *replay, const struct rp_op *op, struct rp_
         rp_serve_step(replay, op, signature, &step);
     else if (rests(replay) && !captured)
         rp_trial_rest_see(replay, signature);
+    else if (!captured)
+        rp_preset_see(replay, op, signature, &step);
     step.fingerprint = replay->feeding && op->kind == RP_OP_ALL_GATHER && !captured;
     step.stamp = rp_trial_stamp_wanted(replay) || step.fingerprint;
     step.stamp_end = step.fingerprint && rp_measured_wanted(replay);
@@ -204,6 +212,7 @@ static void count_done(struct rp_replay *replay, const struct rp_op *op, const s
 /* Positions behind a failed call are not what was said: all that hangs on them ends. */
 static void count_failed(struct rp_replay *replay)
 {
+    rp_preset_fail(replay);
     if (replay->state == RP_REPLAY_ARMED)
         rp_arming_end(replay, RP_REST_FAILED);
 }
@@ -266,6 +275,7 @@ void rp_replay_turn(struct rp_replay *replay, uint64_t budget, const struct rp_p
         replay->told_budget = budget + 1;
         rp_agree_set_budget(replay->agree, replay->told_budget);
     }
+    rp_preset_turn(replay);
     rp_arming_turn(replay, wants_out);
 }
 

@@ -35,6 +35,7 @@
 #include "core/op.h"
 #include "core/replay/learn.h"
 #include "core/replay/plan.h"
+#include "core/replay/preset.h"
 
 /* X(enumerator, name) */
 #define RP_REPLAY_STATES(X) \
@@ -152,6 +153,11 @@ struct rp_replay_options {
     uint64_t granule;    /* bytes; memory for slots is had in multiples of it; alike on all ranks */
     /* A new id for a child communicator, of rank 0; false: none. NULL: plans have no gathers ahead. */
     bool (*new_id)(void *context, struct rp_replay_id *id_out);
+    /* A preset order, taken over by rp_replay_create() whatever comes of it. NULL: why there is none, and for people
+     * the same in detail (copied), or NULL. */
+    struct rp_preset *preset;
+    enum rp_preset_lack preset_lack;
+    const char *preset_cause;
 };
 
 struct rp_replay;
@@ -160,6 +166,9 @@ struct rp_replay;
 typedef void rp_replay_tell(void *context, enum rp_replay_state state, const char *text);
 
 /*
+ * With a preset order (preset.h) the lane is LEARNING, but nothing is learned, until all ranks have agreed to one and
+ * are armed, or one rank has none or another; then learning begins.
+ *
  * For a complete communicator (rp_agree_complete() said RP_OK), in state LEARNING. `table`: shared memory of
  * rp_learn_bytes(), must outlive it, as `agree` must. RP_NO_MEMORY.
  */

@@ -63,6 +63,24 @@ static void propose_joining(struct rp_replay *replay, uint64_t budget)
     leader->join_budget = budget;
 }
 
+void rp_arming_propose(struct rp_replay *replay, uint64_t budget, uint64_t at)
+{
+    struct rp_proposal proposal = {
+        .from = replay->from,
+        .to = replay->to,
+        .plan = replay->plan.hash,
+        .at = at,
+        .budget = budget,
+        .cycle_ns = rp_agree_largest_cycle_ns(replay->agree),
+        .link_latency_ns = replay->measured.link.latency_ns,
+        .link_ns_per_mib = replay->measured.link.ns_per_mib,
+        .recorded = replay->recorded,
+    };
+    if (replay->measured.gap_ns != NULL)
+        rp_learn_set_gaps(replay->learn, replay->from, replay->to, replay->measured.gap_ns);
+    rp_agree_propose(replay->agree, &proposal); /* or later: a rank has not looked for long */
+}
+
 /*
  * The plan at hand, so many of its cycles ahead of the rank that is farthest; more after each proposal that came to
  * nothing: a rank whose host is behind must see it before the farthest reaches it.
@@ -75,24 +93,11 @@ static void propose(struct rp_replay *replay, uint64_t budget, uint64_t cycles)
     }
     uint32_t failed = replay->leader.failed < LEAD_DOUBLED ? replay->leader.failed : LEAD_DOUBLED;
     uint64_t ahead = largest(rp_cycle_positions(replay) * cycles, LEAD_LEAST) << failed;
-
-    struct rp_proposal proposal = {
-        .from = replay->from,
-        .to = replay->to,
-        .plan = replay->plan.hash,
-        .at = largest(rp_agree_largest_passed(replay->agree), replay->next) + ahead,
-        .budget = budget,
-        .cycle_ns = rp_agree_largest_cycle_ns(replay->agree),
-        .link_latency_ns = replay->measured.link.latency_ns,
-        .link_ns_per_mib = replay->measured.link.ns_per_mib,
-    };
-    if (replay->measured.gap_ns != NULL)
-        rp_learn_set_gaps(replay->learn, replay->from, replay->to, replay->measured.gap_ns);
-    rp_agree_propose(replay->agree, &proposal); /* or later: a rank has not looked for long */
+    rp_arming_propose(replay, budget, largest(rp_agree_largest_passed(replay->agree), replay->next) + ahead);
 }
 
 /* True, and what every rank can give, once all have told. */
-static bool common_budget(const struct rp_replay *replay, uint64_t *budget_out)
+bool rp_arming_budget(const struct rp_replay *replay, uint64_t *budget_out)
 {
     uint64_t least = rp_agree_least_budget(replay->agree);
 
@@ -156,7 +161,7 @@ static void lead_learning(struct rp_replay *replay)
         return;
     }
     rp_learn_range(replay->learn, replay->agree, &from, &to);
-    if (to < leader->tried_to + grown || !common_budget(replay, &budget))
+    if (to < leader->tried_to + grown || !rp_arming_budget(replay, &budget))
         return;
     leader->tried_from = from;
     leader->tried_to = to;
@@ -230,7 +235,7 @@ static void lead_rest(struct rp_replay *replay)
         go_alone(replay, replay->proposal.budget);
         return;
     case RP_REST_BUDGET:
-        if (common_budget(replay, &budget))
+        if (rp_arming_budget(replay, &budget))
             attempt(replay, replay->from, replay->to, budget);
         return;
     case RP_REST_MISSES:
@@ -246,6 +251,7 @@ static void learn_again(struct rp_replay *replay)
 {
     struct rp_leader *leader = &replay->leader;
 
+    rp_preset_free(replay);
     rp_learn_restart(replay->learn);
     replay->feeding = true;
     replay->calm = RP_REPLAY_LEARNING;
@@ -260,7 +266,8 @@ static void learn_again(struct rp_replay *replay)
 static enum rp_status have_plan(struct rp_replay *replay)
 {
     const struct rp_proposal *p = &replay->proposal;
-    bool same = replay->to > replay->from && replay->from == p->from && replay->to == p->to;
+    bool same =
+        replay->to > replay->from && replay->from == p->from && replay->to == p->to && replay->recorded == p->recorded;
 
     if (replay->next >= p->at)
         return RP_NOT_FOUND;
@@ -301,6 +308,8 @@ static void look_at(struct rp_replay *replay, uint32_t arming, const struct rp_p
         learn_again(replay);
         return;
     }
+    if (replay->proposal.kind == RP_PROPOSE_DROP && rp_preset_leads(replay))
+        rp_preset_drop(replay, "rank 0 gives it up");
     replay->joins |= replay->proposal.kind == RP_PROPOSE_JOIN;
     if (replay->proposal.kind != RP_PROPOSE_ARM)
         return;
@@ -324,6 +333,8 @@ void rp_arming_turn(struct rp_replay *replay, const struct rp_plan **wants_out)
         return; /* another plan would take the slots of what is to be issued yet */
     if (leads && replay->leader.joining)
         lead_joining(replay);
+    else if (leads && replay->state == RP_REPLAY_LEARNING && rp_preset_leads(replay))
+        rp_preset_lead(replay);
     else if (leads && replay->state == RP_REPLAY_LEARNING)
         lead_learning(replay);
     else if (leads && replay->state == RP_REPLAY_RESTING)
@@ -369,14 +380,15 @@ static void say_armed(struct rp_replay *replay)
         snprintf(ahead, sizeof(ahead), ", %zu gathered ahead", plan->prefetches);
     for (size_t i = 0; i < plan->count; i++)
         gathers += plan->entries[i].kind == RP_OP_ALL_GATHER;
-    rp_replay_enter(replay, RP_REPLAY_ARMED, "armed: %zu gathers a cycle, %zu kept in %zu slots, %s%s", gathers,
-                    plan->keeps, plan->slot_count, rp_bytes_print(bytes, size, sizeof(size)), ahead);
+    rp_replay_enter(replay, RP_REPLAY_ARMED, "armed: %zu gathers a cycle, %zu kept in %zu slots, %s%s%s", gathers,
+                    plan->keeps, plan->slot_count, rp_bytes_print(bytes, size, sizeof(size)), ahead,
+                    replay->recorded != 0 ? ", in a recorded order" : "");
 }
 
 void rp_arming_reached(struct rp_replay *replay)
 {
     replay->asked = false;
-    if (rp_agree_armed(replay->agree, replay->arming) != RP_VERDICT_YES) {
+    if (rp_agree_armed(replay->agree, replay->arming) != RP_VERDICT_YES || !rp_preset_reached(replay)) {
         not_armed(replay, "not armed: a rank was not ready");
         return;
     }

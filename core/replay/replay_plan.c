@@ -29,10 +29,10 @@ void rp_replay_drop_plan(struct rp_replay *replay)
     replay->issued = NULL;
     replay->missed_in = NULL;
     replay->run = NULL;
-    replay->from = replay->to = 0;
+    replay->from = replay->to = replay->recorded = 0;
 }
 
-/* What the last learned cycle's calls were named. */
+/* What the calls of the last cycle were named. */
 static void name_entries(struct rp_replay *replay)
 {
     size_t entry = 0;
@@ -42,7 +42,9 @@ static void name_entries(struct rp_replay *replay)
         uint64_t position = replay->from + i;
         if (rp_learned_is_small(item))
             continue;
-        if (rp_past_has(replay, position))
+        if (replay->recorded != 0)
+            replay->events[entry] = rp_preset_event(replay, position);
+        else if (rp_past_has(replay, position))
             replay->events[entry] = rp_past_at(replay, position)->event;
         entry++;
     }
@@ -61,6 +63,7 @@ void rp_replay_find_last_keep(struct rp_replay *replay)
 /* What a plan is compiled from. */
 struct basis {
     uint64_t from, to;
+    uint64_t recorded; /* as in struct rp_replay; 1 until it is known */
     struct rp_learned *items;
     struct rp_measured measured;
 };
@@ -73,7 +76,8 @@ static void basis_free(struct basis *basis)
 
 static bool is_at_hand(const struct rp_replay *replay, const struct basis *basis)
 {
-    return replay->items != NULL && basis->from == replay->from && basis->to == replay->to;
+    return replay->items != NULL && basis->from == replay->from && basis->to == replay->to &&
+           (basis->recorded != 0) == (replay->recorded != 0);
 }
 
 /* Takes over plan and basis, in any case. */
@@ -98,6 +102,7 @@ static enum rp_status adopt(struct rp_replay *replay, struct rp_plan *plan, cons
     }
     replay->from = basis->from;
     replay->to = basis->to;
+    replay->recorded = basis->recorded;
     name_entries(replay);
     rp_trial_rest(replay); /* the cursor is another */
     if (!same || replay->trial.plain == RP_PLAIN_LEARNING)
@@ -113,16 +118,21 @@ static enum rp_status read_items(const struct rp_replay *replay, struct basis *b
     basis->items = malloc(count * sizeof(*basis->items));
     if (basis->items == NULL)
         return RP_NO_MEMORY;
+    if (!is_at_hand(replay, basis) && basis->recorded != 0)
+        return rp_preset_read(replay, basis->to, basis->items, &basis->recorded);
     if (!is_at_hand(replay, basis))
         return rp_learn_read(replay->learn, replay->agree, basis->from, basis->to, basis->items);
     memcpy(basis->items, replay->items, count * sizeof(*basis->items));
+    basis->recorded = replay->recorded;
     return RP_OK;
 }
 
-/* Rank 0 measures, once a range; what it proposed is what all compile with. */
+/* Rank 0 measures, once a range; what it proposed is what all compile with. Of a recorded lane no times are known. */
 static enum rp_status read_measured(const struct rp_replay *replay, const struct rp_proposal *proposal,
                                     struct basis *basis)
 {
+    if (basis->recorded != 0)
+        return RP_OK;
     if (proposal != NULL)
         return rp_measured_read(replay, proposal, &basis->measured);
     if (is_at_hand(replay, basis) && !replay->leader.alone)
@@ -141,12 +151,12 @@ static enum rp_status compile(const struct rp_replay *replay, const struct basis
 
 /*
  * Makes the plan of the range and budget the engine's own: rank 0's, with what it measured, or the one proposed, if it
- * has that hash. RP_CORRUPT: it has another. After an error there may be no plan.
+ * has that hash, and the recorded calls theirs. RP_CORRUPT: it has another. After an error there may be no plan.
  */
 enum rp_status rp_replay_compile(struct rp_replay *replay, uint64_t from, uint64_t to, uint64_t budget,
                                  const struct rp_proposal *proposal)
 {
-    struct basis basis = {.from = from, .to = to};
+    struct basis basis = {.from = from, .to = to, .recorded = rp_preset_reads(replay, from, to, proposal)};
     struct rp_plan plan = {0};
 
     if (from >= to || to - from > replay->past_count)
@@ -156,7 +166,7 @@ enum rp_status rp_replay_compile(struct rp_replay *replay, uint64_t from, uint64
         status = read_measured(replay, proposal, &basis);
     if (status == RP_OK)
         status = compile(replay, &basis, budget, &plan);
-    if (status == RP_OK && proposal != NULL && plan.hash != proposal->plan)
+    if (status == RP_OK && proposal != NULL && (plan.hash != proposal->plan || basis.recorded != proposal->recorded))
         status = RP_CORRUPT;
     if (status == RP_OK)
         return adopt(replay, &plan, &basis);
@@ -167,14 +177,15 @@ enum rp_status rp_replay_compile(struct rp_replay *replay, uint64_t from, uint64
 
 /*
  * Where the lane stands at the next position, from plan and calls alone: verdicts of an earlier arming were not seen
- * alike by all ranks at its end. Follows the calls from the end of the learned cycle, or from the oldest that the ring
- * has, which is the same on all ranks.
+ * alike by all ranks at its end. Follows the calls from the end of the learned cycle, or from where a recorded one
+ * began, or from the oldest that the ring has, which is the same on all ranks.
  */
 void rp_replay_place(struct rp_replay *replay)
 {
-    uint64_t known = replay->from + replay->plan.end;
+    uint64_t known = replay->recorded != 0 ? replay->preset.began : replay->from + replay->plan.end;
+    uint64_t oldest = replay->next > replay->past_count ? replay->next - replay->past_count : 0;
     bool at_end = known == replay->next || rp_past_has(replay, known);
-    uint64_t position = at_end ? known : replay->next - replay->past_count;
+    uint64_t position = at_end ? known : oldest;
 
     rp_cursor_reset(&replay->cursor, &replay->plan, at_end);
     rp_replay_find_last_keep(replay);

@@ -3,6 +3,7 @@
  *   replay.c          the contract: next, done, turn; the states
  *   replay_plan.c     the plan, and where the lane stands in it
  *   replay_arming.c   proposals, answers, the way in and out of an arming; what rank 0 decides
+ *   replay_preset.c   a preset order, from the first call to the first arming
  *   replay_serve.c    armed: what is done with an op, what a verdict changes
  *   replay_ahead.c    gathers of ours: when all ranks issue them, what is believed of what they fill
  *   replay_timing.c   do no harm: cycles plain and armed; the device's clock
@@ -31,6 +32,21 @@ struct rp_past {
 struct rp_measured {
     uint64_t *gap_ns; /* of the items of the plan's range; NULL: no link either */
     struct rp_plan_link_model link;
+};
+
+/* How far it has come with a preset order; replay_preset.c draws it. */
+enum rp_preset_state { RP_PRESET_OFF, RP_PRESET_TOLD, RP_PRESET_AGREED, RP_PRESET_ARMED };
+
+struct rp_preset_follow {
+    struct rp_preset *calls; /* NULL: this rank has none, or none any more */
+    enum rp_preset_state state;
+    size_t at;             /* the recorded call that comes next */
+    bool fits;             /* all calls so far were the recorded ones */
+    char why[160];         /* not */
+    size_t to;             /* rank 0: the calls that plans are compiled from; 0: not known yet */
+    struct rp_step *steps; /* rank 0: of the recorded calls */
+    size_t step_count;
+    uint64_t began; /* the lane's position where its cycles begin; UINT64_MAX: it is not known */
 };
 
 /* What all ranks believe of a slot. The device checks it by the serial. */
@@ -174,7 +190,8 @@ struct rp_replay {
     struct rp_past *past;    /* by position modulo past_count */
     size_t past_count;       /* a power of two */
 
-    /* learning */
+    /* learning, or a preset order */
+    struct rp_preset_follow preset;
     bool feeding;              /* ops go to `learn` */
     enum rp_replay_state calm; /* LEARNING or RESTING: where a failed arming goes back to */
     uint64_t told_budget;
@@ -182,6 +199,7 @@ struct rp_replay {
     /* the plan, and what it was compiled from */
     struct rp_plan plan;
     uint64_t from, to; /* equal: no plan */
+    uint64_t recorded; /* not 0: of a recorded lane, and this is their hash */
     struct rp_learned *items;
     struct rp_measured measured;
     struct rp_event *events; /* of the entries, as named while learning */
@@ -253,7 +271,25 @@ enum rp_status rp_measured_read(const struct rp_replay *replay, const struct rp_
 bool rp_measured_wanted(const struct rp_replay *replay); /* of what is learned */
 enum rp_status rp_measured_copy(const struct rp_measured *measured, size_t count, struct rp_measured *measured_out);
 
+/* replay_preset.c */
+void rp_preset_begin(struct rp_replay *replay);
+void rp_preset_free(struct rp_replay *replay);
+bool rp_preset_leads(const struct rp_replay *replay); /* no arming has begun yet, and nothing is learned meanwhile */
+void rp_preset_see(struct rp_replay *replay, const struct rp_op *op, uint64_t signature, struct rp_replay_step *step);
+void rp_preset_fail(struct rp_replay *replay); /* a call has failed */
+void rp_preset_turn(struct rp_replay *replay);
+void rp_preset_lead(struct rp_replay *replay);                  /* rank 0 */
+void rp_preset_drop(struct rp_replay *replay, const char *why); /* `why`: for people; learning begins */
+bool rp_preset_reached(struct rp_replay *replay);               /* the arming may begin; false: it is killed */
+/* Is such a range one of recorded calls? Then these are its items, before `to`, and their hash: RP_NOT_FOUND. */
+bool rp_preset_reads(const struct rp_replay *replay, uint64_t from, uint64_t to, const struct rp_proposal *proposal);
+enum rp_status rp_preset_read(const struct rp_replay *replay, uint64_t to, struct rp_learned *items,
+                              uint64_t *hash_out);
+struct rp_event rp_preset_event(const struct rp_replay *replay, uint64_t position);
+
 /* replay_arming.c */
+bool rp_arming_budget(const struct rp_replay *replay, uint64_t *budget_out);    /* true, once all ranks have told */
+void rp_arming_propose(struct rp_replay *replay, uint64_t budget, uint64_t at); /* the plan at hand */
 void rp_arming_turn(struct rp_replay *replay, const struct rp_plan **wants_out);
 void rp_arming_prepared(struct rp_replay *replay, bool ready);
 void rp_arming_reached(struct rp_replay *replay);               /* its first position */
@@ -278,6 +314,8 @@ bool rp_ahead_busy(const struct rp_replay *replay);   /* gathers are to be issue
 void rp_ahead_stop(struct rp_replay *replay);         /* the communicator ends */
 
 /* replay_timing.c */
+/* Index of the first item of the cycle that ends before `end`, or SIZE_MAX if the items there are not one. */
+size_t rp_cycle_before(const struct rp_replay *replay, size_t end);
 void rp_trial_plain(struct rp_replay *replay);                        /* from what was learned */
 void rp_trial_begin(struct rp_replay *replay);                        /* an arming begins; before its place is found */
 void rp_trial_cycle(struct rp_replay *replay, bool whole);            /* a cycle begins; the last was whole */

@@ -140,8 +140,7 @@ void rp_trial_stamp(struct rp_replay *replay, uint64_t position, enum rp_stamp_k
 
 /* ---------------------------------------------------------------- plain */
 
-/* Index of the first item of the cycle that ends before `end`, or SIZE_MAX if the items there are not one. */
-static size_t cycle_before(const struct rp_replay *replay, size_t end)
+size_t rp_cycle_before(const struct rp_replay *replay, size_t end)
 {
     size_t entry = replay->plan.count, index = end;
 
@@ -163,7 +162,7 @@ static uint64_t first_cycle(const struct rp_replay *replay)
     size_t start = replay->plan.first;
 
     for (uint32_t i = 0; i < RP_TRIAL_CYCLES; i++) {
-        size_t earlier = cycle_before(replay, start);
+        size_t earlier = rp_cycle_before(replay, start);
         if (earlier == SIZE_MAX || !rp_past_has(replay, replay->from + earlier))
             break;
         start = earlier;

@@ -126,8 +126,10 @@ struct sim {
     uint32_t stamps_lost;    /* of a hundred */
     uint32_t late_on[SIM_RANKS];
     bool strict, untried, equal_layers;
-    bool ahead;      /* plans may have gathers ahead */
-    bool persistent; /* ranks always send a unit's gathers from the same place */
+    bool ahead;                           /* plans may have gathers ahead */
+    bool persistent;                      /* ranks always send a unit's gathers from the same place */
+    struct rp_preset *presets[SIM_RANKS]; /* taken over */
+    enum rp_preset_lack lacks[SIM_RANKS];
     /* A bit a rank: it can't join; it says no to every WARM, or COMMIT. */
     unsigned childless, unwarmed, unready;
     bool dies;
@@ -346,6 +348,18 @@ static inline void sim_want_fingerprint(struct sim_rank *rank, const struct sim_
                                                     .ready = rank->at + sim_random(rank->sim) % 4};
 }
 
+static inline struct rp_op sim_op(const struct sim_action *action, uint64_t position)
+{
+    bool gather = action->act == SIM_GATHER;
+
+    return (struct rp_op){.kind = (uint8_t)(gather ? RP_OP_ALL_GATHER : RP_OP_REDUCE_SCATTER),
+                          .dtype = RP_DTYPE_UINT8,
+                          .redop = (uint8_t)(gather ? RP_REDOP_NONE : RP_REDOP_SUM),
+                          .root = -1,
+                          .count = action->bytes,
+                          .position = position};
+}
+
 static inline void sim_call_begin(struct sim_rank *rank, struct sim_action *action)
 {
     struct sim_call *call = &rank->calls[rank->call_count];
@@ -353,12 +367,7 @@ static inline void sim_call_begin(struct sim_rank *rank, struct sim_action *acti
 
     *call = (struct sim_call){
         .action = action,
-        .op = {.kind = (uint8_t)(gather ? RP_OP_ALL_GATHER : RP_OP_REDUCE_SCATTER),
-               .dtype = RP_DTYPE_UINT8,
-               .redop = (uint8_t)(gather ? RP_REDOP_NONE : RP_REDOP_SUM),
-               .root = -1,
-               .count = action->bytes,
-               .position = atomic_load(&rank->lane.next) + rank->call_count},
+        .op = sim_op(action, atomic_load(&rank->lane.next) + rank->call_count),
         .result = {.verdict = RP_VERDICT_YES},
     };
     rp_replay_next(rank->replay, &call->op, &call->step);
@@ -688,6 +697,8 @@ static inline void sim_start(struct sim *sim)
         rp_lane_init(&rank->lane);
         sim_get_slots(rank, &(struct rp_plan){0});
         assert_int_equal(rp_agree_complete(&rank->agree, sim->nranks, i), RP_OK);
+        options.preset = sim->presets[i];
+        options.preset_lack = sim->lacks[i];
         assert_int_equal(rp_replay_create(&rank->agree, sim->table, &options, sim_tell, rank, &rank->replay), RP_OK);
     }
 }
