@@ -19,6 +19,7 @@
 #include "shim/gather_private.h"
 #include "shim/gpu.h"
 #include "shim/live.h"
+#include "shim/preset.h"
 
 /* Of everything that ranks must do alike: another number is another version. */
 #define TERMS "reprise replay 2"
@@ -152,8 +153,9 @@ static const char *presence_text(enum rp_status status)
     return status == RP_UNSUPPORTED ? "two of its ranks are in one process" : rp_status_text(status);
 }
 
-/* NULL, or why it is passive. */
-static const char *start(struct rp_gather *gather, const struct rp_trace_comm *about, int device, bool blocking)
+/* NULL, or why it is passive; `options` has a preset order, then the engine's, or none. */
+static const char *start(struct rp_gather *gather, const struct rp_trace_comm *about, int device, bool blocking,
+                         struct rp_replay_options *options)
 {
     if (gather->why_not != NULL)
         return gather->why_not;
@@ -170,14 +172,10 @@ static const char *start(struct rp_gather *gather, const struct rp_trace_comm *a
         return rp_channel_error();
     if (rp_slots_create(device, (uint32_t)about->nranks, (uint32_t)about->rank, &gather->slots) != RP_OK)
         return rp_gpu_error();
-    struct rp_replay_options replay = {.strict = rp_gather_options.strict,
-                                       .trial = rp_gather_options.trial,
-                                       .timeout_ns = rp_gather_options.timeout_ns,
-                                       .granule = rp_slots_granule(gather->slots),
-                                       .new_id = rp_gather_options.prefetch ? new_id : NULL};
-    if (rp_replay_create(agree, table, &replay, tell, gather, &gather->replay) != RP_OK)
-        return "out of memory";
-    return NULL;
+    options->granule = rp_slots_granule(gather->slots);
+    status = rp_replay_create(agree, table, options, tell, gather, &gather->replay);
+    options->preset = NULL;
+    return status == RP_OK ? NULL : "out of memory";
 }
 
 void rp_gather_start(struct rp_gather *gather, const struct rp_trace_comm *about, int device, bool blocking)
@@ -187,7 +185,14 @@ void rp_gather_start(struct rp_gather *gather, const struct rp_trace_comm *about
     gather->number = about->number;
     gather->rank = about->rank;
     gather->device = device;
-    const char *why = start(gather, about, device, blocking);
+    struct rp_replay_options options = {.strict = rp_gather_options.strict,
+                                        .trial = rp_gather_options.trial,
+                                        .timeout_ns = rp_gather_options.timeout_ns,
+                                        .new_id = rp_gather_options.prefetch ? new_id : NULL};
+    if (about->nranks > 1)
+        rp_preset_find(about, &options); /* also where it is passive: the next one like it is the next there */
+    const char *why = start(gather, about, device, blocking, &options);
+    free(options.preset);
     if (why == NULL) {
         list_add(gather);
         atomic_store(&gather->following, true);

@@ -19,6 +19,7 @@
 #include "shim/job.h"
 #include "shim/launch_names.h"
 #include "shim/pause.h"
+#include "shim/preset.h"
 #include "shim/site.h"
 #include "shim/slots.h"
 #include "shim/waits.h"
@@ -51,6 +52,7 @@ static void forked_child(void)
     rp_fingerprints_forked();
     rp_slots_forked();
     rp_gather_forked();
+    rp_preset_forked();
     rp_launch_names_forked();
     rp_waits_forked();
     if (run.modules != NULL)
@@ -94,6 +96,7 @@ static bool replay_start(void)
         return false;
     gather.modules = run.modules;
     rp_gather_configure(&gather);
+    rp_preset_configure(run.options.order, run.modules);
     return true;
 }
 
