@@ -16,6 +16,7 @@
 struct arguments {
     enum rp_mode mode; /* OFF: neither --record nor --replay */
     const char *directory;
+    const char *order; /* or NULL */
     const char *library;
     char **command;
 };
@@ -31,6 +32,20 @@ static void take_directory(struct argp_state *state, enum rp_mode mode, const ch
     arguments->directory = argument;
 }
 
+static void take_order(struct argp_state *state, const char *argument)
+{
+    struct arguments *arguments = state->input;
+    if (argument[0] == '\0' || argument[0] == '-')
+        argp_error(state, "--order wants a directory, not '%s'", argument);
+    arguments->order = argument;
+}
+
+static bool is_replay(const struct arguments *arguments)
+{
+    return arguments->mode == RP_MODE_REPLAY ||
+           (arguments->mode == RP_MODE_OFF && rp_options_mode(getenv("REPRISE_MODE")) == RP_MODE_REPLAY);
+}
+
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct arguments *arguments = state->input;
@@ -40,6 +55,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         return 0;
     case 'p':
         take_directory(state, RP_MODE_REPLAY, argument);
+        return 0;
+    case 'o':
+        take_order(state, argument);
         return 0;
     case 'l':
         arguments->library = argument;
@@ -55,6 +73,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case ARGP_KEY_END:
         if (arguments->command == NULL)
             argp_error(state, "no command given");
+        if (arguments->order != NULL && !is_replay(arguments))
+            argp_error(state, "--order is for replay");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -62,15 +82,15 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 }
 
 /* Ranks may start in other directories than this one. Returns 0, or -1 with errno. */
-static int set_directory(const char *directory)
+static int set_directory(const char *variable, const char *directory)
 {
     char here[PATH_MAX], absolute[2 * PATH_MAX];
     if (directory[0] == '/')
-        return setenv("REPRISE_TRACE", directory, 1);
+        return setenv(variable, directory, 1);
     if (getcwd(here, sizeof(here)) == NULL)
         return -1;
     snprintf(absolute, sizeof(absolute), "%s/%s", strcmp(here, "/") == 0 ? "" : here, directory);
-    return setenv("REPRISE_TRACE", absolute, 1);
+    return setenv(variable, absolute, 1);
 }
 
 static void say_malformed_mode(const char *value, enum rp_mode used)
@@ -109,7 +129,9 @@ static int set_environment(const struct arguments *arguments, const char *librar
     if (result == 0)
         result = setenv("REPRISE_MODE", rp_options_mode_name(choose_mode(arguments)), 1);
     if (result == 0 && arguments->directory != NULL)
-        result = set_directory(arguments->directory);
+        result = set_directory("REPRISE_TRACE", arguments->directory);
+    if (result == 0 && arguments->order != NULL)
+        result = set_directory("REPRISE_ORDER", arguments->order);
     if (result != 0)
         rp_tool_error("run", "%s", strerror(errno));
     free(preload);
@@ -122,6 +144,8 @@ int rp_cmd_run(int argc, char **argv)
         {"record", 'r', "DIR", 0,
          "Write the trace to DIR, which must not exist yet (default: reprise-<time>-<pid of rank 0>)", 0},
         {"replay", 'p', "DIR", 0, "Also serve repeated gathers from memory; the trace goes to DIR, as with --record",
+         0},
+        {"order", 'o', "DIR", 0, "With replay: begin with the order that was recorded in DIR, instead of learning one",
          0},
         {"lib", 'l', "FILE", 0, "Load this libreprise.so instead of the one that belongs to this command", 0},
         {"help", '?', NULL, 0, "Give this help list", -1},

@@ -13,7 +13,7 @@
 
 #include "core/status.h"
 
-#define RP_RUN_ARGUMENTS "[--record=DIR|--replay=DIR] [--] COMMAND..."
+#define RP_RUN_ARGUMENTS "[--record=DIR|--replay=DIR [--order=DIR]] [--] COMMAND..."
 
 /* X(name, arguments, summary): every command is a function rp_cmd_<name>() in cmd_<name>.c */
 #define RP_COMMANDS(X)                                                                          \

@@ -616,7 +616,7 @@ END
         cmp out long
     done
     succeeds help run
-    [ "$(head -1 out)" = 'Usage: reprise run [--record=DIR|--replay=DIR] [--] COMMAND...' ]
+    [ "$(head -1 out)" = 'Usage: reprise run [--record=DIR|--replay=DIR [--order=DIR]] [--] COMMAND...' ]
     has "With neither: REPRISE_MODE=replay if it is set, else record."
     cp out long
     succeeds run '-?'
