@@ -90,10 +90,11 @@ static struct recorded *keep_comm(const struct rp_trace *trace, const struct rp_
     if (recorded == NULL)
         return NULL;
     recorded->about = *comm;
-    if (most > 0 && rp_trace_lane_make(trace, comm->number, most, &lane) == RP_OK)
-        recorded->preset = make_preset(trace, comm, &lane);
-    for (size_t i = 0; i < lane.count; i++)
-        recorded->gathers |= lane.ops[i]->op.kind == RP_OP_ALL_GATHER;
+    if (most > 0 && rp_trace_lane_make(trace, comm->number, most, &lane) == RP_OK) {
+        for (size_t i = 0; i < lane.count; i++)
+            recorded->gathers |= lane.ops[i]->op.kind == RP_OP_ALL_GATHER;
+        recorded->preset = recorded->gathers ? make_preset(trace, comm, &lane) : NULL;
+    }
     rp_trace_lane_free(&lane);
     return recorded;
 }

@@ -45,12 +45,12 @@ static inline bool rp_plan_serves(uint8_t action)
 
 /* What a prefetch sends. X(enumerator, name) */
 #define RP_PLAN_SOURCES(X)                                                                    \
-    X(NONE, "-")            /* no prefetch */                                                 \
+    X(NOTHING, "-")         /* no prefetch */                                                 \
     X(SNAPSHOT, "snapshot") /* the copy of this rank's part that the unit's snapshot holds */ \
     X(LIVE, "live")         /* the send buffer of the app, which it always sends from */
 
 enum rp_plan_source {
-#define X(name, text) RP_SOURCE_##name,
+#define X(name, text) RP_PLAN_FROM_##name,
     RP_PLAN_SOURCES(X)
 #undef X
 };

@@ -51,7 +51,7 @@ static void write_entry(const struct rp_search *search, const size_t *reached, s
     if (choice->action == RP_PLAN_PREFETCH) {
         plan->prefetches++;
         entry->issue = choice->issue;
-        entry->source = search->model.entries[place].live ? RP_SOURCE_LIVE : RP_SOURCE_SNAPSHOT;
+        entry->source = search->model.entries[place].live ? RP_PLAN_FROM_LIVE : RP_PLAN_FROM_SNAPSHOT;
     }
 }
 

@@ -159,7 +159,8 @@ void rp_ahead_done(struct rp_replay *replay, const struct rp_replay_step *step, 
 static void believe(struct rp_replay *replay, const struct rp_plan_entry *entry)
 {
     struct rp_slot_belief live = {.unit = entry->unit, .serial = replay->ahead.position};
-    const struct rp_slot_belief *from = entry->source == RP_SOURCE_LIVE ? &live : &replay->snapshots[entry->snapshot];
+    const struct rp_slot_belief *from =
+        entry->source == RP_PLAN_FROM_LIVE ? &live : &replay->snapshots[entry->snapshot];
     struct rp_slot_belief *slot = &replay->slots[entry->slot];
 
     slot->unit = from->unit == entry->unit ? entry->unit : RP_NO_UNIT;
@@ -178,7 +179,7 @@ bool rp_replay_fill(struct rp_replay *replay, struct rp_replay_fill *fill_out)
             continue;
         believe(replay, entry);
         replay->filled = rp_lane_fold(rp_lane_fold(replay->filled, number), ahead->position);
-        bool live = entry->source == RP_SOURCE_LIVE;
+        bool live = entry->source == RP_PLAN_FROM_LIVE;
         *fill_out = (struct rp_replay_fill){.entry = number,
                                             .slot = entry->slot,
                                             .snapshot = live ? RP_NO_SLOT : entry->snapshot,

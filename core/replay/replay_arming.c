@@ -258,7 +258,7 @@ static void learn_again(struct rp_replay *replay)
     leader->since = leader->tried_from = leader->tried_to = replay->next;
     if (replay->agree->rank == 0 && leader->rest == RP_REST_MISSES)
         rp_replay_enter(replay, RP_REPLAY_LEARNING, "learning again: %llu of %zu kept gathers missed in a cycle",
-                        (unsigned long long)leader->missed, replay->plan.keeps);
+                        (unsigned long long)leader->missed, replay->plan.keeps + replay->plan.prefetches);
     else
         rp_replay_enter(replay, RP_REPLAY_LEARNING, "learning again: the order has changed");
 }

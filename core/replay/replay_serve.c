@@ -184,7 +184,7 @@ static void choose(struct rp_replay *replay, struct rp_replay_step *step)
     if (slot == NULL)
         return;
     slot->busy++;
-    if (!keep || slot->unit != entry->unit || (entry->source == RP_SOURCE_LIVE && !slot->ahead))
+    if (!keep || slot->unit != entry->unit || (entry->source == RP_PLAN_FROM_LIVE && !slot->ahead))
         return; /* what is gathered ahead from a live buffer may be new: what the slot has from before is not it */
     step->serve = RP_SERVE_KEEP;
     step->expected = slot->serial;

@@ -93,7 +93,7 @@ static void fresh_ones(void **state)
         for (size_t i = 0; i < 4; i++) {
             bool ahead = trainer.send == PERSISTENT && i > 0;
             assert_int_equal(plan.entries[i].action == RP_PLAN_PREFETCH, ahead);
-            assert_true(!ahead || (plan.entries[i].source == RP_SOURCE_LIVE && plan.entries[i].issue < i));
+            assert_true(!ahead || (plan.entries[i].source == RP_PLAN_FROM_LIVE && plan.entries[i].issue < i));
         }
         assert_int_equal(plan.waits.planned, (trainer.send == PERSISTENT ? 1 : 4) * 40000 + 40000);
         assert_int_equal(plan.keeps, 4);
@@ -160,12 +160,12 @@ static void issue(struct work *work, size_t moment, size_t place)
     assert_true(slot->busy_to <= moment);
     slot->busy_to = use;
     assert_true(length <= work->facts->at[place].reach);
-    if (entry->source == RP_SOURCE_LIVE) {
+    if (entry->source == RP_PLAN_FROM_LIVE) {
         assert_true(work->facts->at[place].live && work->facts->at[entry->issue].gather);
         slot->holds = item_at(work, use);
         return;
     }
-    assert_true(entry->source == RP_SOURCE_SNAPSHOT && entry->snapshot < work->plan->snapshot_count);
+    assert_true(entry->source == RP_PLAN_FROM_SNAPSHOT && entry->snapshot < work->plan->snapshot_count);
     slot->holds = work->snapshots[entry->snapshot].holds;
     work->snapshots[entry->snapshot].busy_to = use;
 }
@@ -256,7 +256,7 @@ static void check_sums(const struct world *world, const struct rp_plan *plan)
     for (size_t i = 0; i < plan->count; i++) {
         keeps += plan->entries[i].action == RP_PLAN_KEEP;
         prefetches += plan->entries[i].action == RP_PLAN_PREFETCH;
-        assert_int_equal(plan->entries[i].action == RP_PLAN_PREFETCH, plan->entries[i].source != RP_SOURCE_NONE);
+        assert_int_equal(plan->entries[i].action == RP_PLAN_PREFETCH, plan->entries[i].source != RP_PLAN_FROM_NOTHING);
     }
     assert_true(keeps == plan->keeps && prefetches == plan->prefetches);
 }
