@@ -90,16 +90,6 @@ static void draw_bar(const struct view *view, const struct rp_op *op, char bar[B
         bar[i] = op->kind == RP_OP_ALL_GATHER ? '#' : '=';
 }
 
-static void print_op(const struct rp_op *op, char *text, size_t size)
-{
-    char bytes[32];
-    const char *kind = rp_op_kind_name((enum rp_op_kind)op->kind);
-    if (op->comm != RP_NO_COMM || op->kind == RP_OP_MALLOC)
-        snprintf(text, size, "%s %s", kind, rp_bytes_print(rp_op_bytes(op), bytes, sizeof(bytes)));
-    else
-        snprintf(text, size, "%s", kind);
-}
-
 static struct cells cells_of(const struct view *view, size_t index)
 {
     const struct rp_op *op = &view->trace->ops[index].op;
@@ -110,7 +100,7 @@ static struct cells cells_of(const struct view *view, size_t index)
         snprintf(cells.in_call, sizeof(cells.in_call), "%.3f", milliseconds(view, op->end - op->begin));
     draw_bar(view, op, cells.bar);
     rp_tool_safe(rp_module_name(view->trace->modules, op->module), cells.module, sizeof(cells.module));
-    print_op(op, cells.op, sizeof(cells.op));
+    rp_op_print(op, cells.op, sizeof(cells.op));
     return cells;
 }
 

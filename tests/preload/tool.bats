@@ -239,18 +239,18 @@ A real gather returns before it runs; a served one when the device has come ther
 and all have voted. How long the device waits is not in the trace: of two runs compare how long
 the step takes.
 
-     at ms  in call ms  0 to 12.000 ms                    module    phase      op                      source
-     0.000       0.400  ##..............................  layers.0  forward    all-gather 2.0 MiB      prefetch
-     1.000       0.400  ..##............................  layers.1  forward    all-gather 2.0 MiB      network, kept
-     2.000       0.400  .....##.........................  layers.2  forward    all-gather 2.0 MiB      network, kept
-     3.000       0.400  ........##......................  layers.2  backward   all-gather 2.0 MiB      withdrawn
-     4.000       0.400  ..........==....................  layers.2  backward   reduce-scatter 4.0 MiB  -
-     5.000       0.400  .............##.................  layers.1  backward   all-gather 2.0 MiB      repaired
-     6.000       0.400  ................==..............  layers.1  backward   reduce-scatter 4.0 MiB  -
-     7.000       0.400  ..................##............  layers.0  backward   all-gather 2.0 MiB      prefetch
-     8.000       0.400  .....................==.........  layers.0  backward   reduce-scatter 4.0 MiB  -
-    10.000       0.400  ..........................==....  -         other      send 1.0 KiB            -
-    11.000       0.400  .............................==.  norm      optimizer  all-reduce 4 B          -
+     at ms  in call ms  0 to 12.000 ms                    module    phase      op                                  source
+     0.000       0.400  ##..............................  layers.0  forward    all-gather 2.0 MiB bfloat16         prefetch
+     1.000       0.400  ..##............................  layers.1  forward    all-gather 2.0 MiB bfloat16         network, kept
+     2.000       0.400  .....##.........................  layers.2  forward    all-gather 2.0 MiB bfloat16         network, kept
+     3.000       0.400  ........##......................  layers.2  backward   all-gather 2.0 MiB bfloat16         withdrawn
+     4.000       0.400  ..........==....................  layers.2  backward   reduce-scatter 4.0 MiB float32 avg  -
+     5.000       0.400  .............##.................  layers.1  backward   all-gather 2.0 MiB bfloat16         repaired
+     6.000       0.400  ................==..............  layers.1  backward   reduce-scatter 4.0 MiB float32 avg  -
+     7.000       0.400  ..................##............  layers.0  backward   all-gather 2.0 MiB bfloat16         prefetch
+     8.000       0.400  .....................==.........  layers.0  backward   reduce-scatter 4.0 MiB float32 avg  -
+    10.000       0.400  ..........................==....  -         other      send 1.0 KiB bfloat16 to 1          -
+    11.000       0.400  .............................==.  norm      optimizer  all-reduce 4 B float32 sum          -
 
  gathers  in calls ms  of the time  source
        2        0.800         6.7%  network, kept
@@ -259,9 +259,9 @@ the step takes.
        1        0.400         3.3%  withdrawn
        6        2.400        20.0%  all gathers" ]
     succeeds show a --timeline --all-ops
-    has "     9.000       0.400  ........................==......  -         -          malloc 4.0 KiB          -"
+    has "     9.000       0.400  ........................==......  -         -          malloc 4.0 KiB                      -"
     succeeds show a --timeline --step 7 # the last: there is no step behind it
-    has "     at ms  in call ms  0 to 11.400 ms                    module    phase      op                      source"
+    has "     at ms  in call ms  0 to 11.400 ms                    module    phase      op                                  source"
     succeeds show a --timeline --step all
     has "      42       16.800        20.1%  all gathers"
     refuses "reprise show: --timeline and --plan exclude each other" show --timeline --plan a

@@ -42,10 +42,14 @@ static void test_times_and_bars(void **state)
     add(trace, RP_OP_ALL_GATHER, 131 * MS + MS / 2, 132 * MS)->flags = RP_OP_VOTED | RP_OP_HIT;
     add(trace, RP_OP_ALL_GATHER, 132 * MS, 140 * MS);
     print(trace, 1, 4, false);
-    has("     at ms  in call ms  0 to 32.000 ms                    module  phase    op                      source\n"
-        "     0.000      16.000  ################................  a       forward  all-gather 1.0 KiB      network\n"
-        "    17.000       0.000  .................=..............  a       forward  reduce-scatter 1.0 KiB  -\n"
-        "    31.500       0.500  ...............................#  a       forward  all-gather 1.0 KiB      memory\n"
+    has("     at ms  in call ms  0 to 32.000 ms                    "
+        "module  phase    op                                  source\n"
+        "     0.000      16.000  ################................  "
+        "a       forward  all-gather 1.0 KiB float32          network\n"
+        "    17.000       0.000  .................=..............  "
+        "a       forward  reduce-scatter 1.0 KiB float32 sum  -\n"
+        "    31.500       0.500  ...............................#  "
+        "a       forward  all-gather 1.0 KiB float32          memory\n"
         "\n"
         " gathers  in calls ms  of the time  source\n"
         "       1       16.000        50.0%  network\n"
