@@ -7,10 +7,10 @@ load place
 
 setup() {
     place
-    # A gather of a block takes 1 ms: 3 of 4 parts of 32 KiB.
-    export FAKE_GRANULE_KB=4 FAKE_LINK_LATENCY_US=10 FAKE_LINK_GBPS=0.0248 REPRISE_TRIAL=0
-    train=("$BUILD/minitrain" --ranks 4 --layers 8 --dim 128 --microbatches 4 --steps 24 --compute-us 1500 --timeout 60
-        --checksums)
+    # A gather of a block takes 1 ms: 3 of 4 parts of 16 KiB.
+    export FAKE_GRANULE_KB=4 FAKE_LINK_LATENCY_US=10 FAKE_LINK_GBPS=0.0123 REPRISE_TRIAL=0
+    train=("$BUILD/minitrain" --ranks 4 --layers 8 --dim 90 --tokens 1 --microbatches 4 --steps 24 --compute-us 1500
+        --timeout 60 --checksums)
 }
 
 # result NAME COMMAND...: what it prints, but for measured times, and how it ends.
@@ -47,80 +47,80 @@ ahead() {
 }
 
 @test "gathers ahead are served, and ranks alike" {
-    ahead 256K
+    ahead 128K
     for rank in 1 2 3; do
         diff <("$BUILD/reprise" show trace --csv --step all --rank 0 | cut -d, -f4,7,12- | grep -c ',prefetch$') \
             <("$BUILD/reprise" show trace --csv --step all --rank $rank | cut -d, -f4,7,12- | grep -c ',prefetch$')
     done
 }
 
-@test "gathers that begin late" { ahead 256K --late-gathers; }
+@test "gathers that begin late" { ahead 128K --late-gathers; }
 # fresh STEP: so many of the step's first nine gathers, of new weights, rank 0 had gathered ahead.
 fresh() {
     "$BUILD/reprise" show trace --csv --step "$1" --rank 0 | grep ',all-gather,' | head -9 | grep -c ',prefetch$'
 }
 
 @test "from a persistent shard: new weights, too" {
-    ahead 256K --gather persistent
+    ahead 128K --gather persistent
     [ "$(fresh 20)" -ge 4 ]
 }
 
 @test "new weights from a copy: never" {
-    ahead 256K
+    ahead 128K
     run fresh 20
     [ "$output" = 0 ]
 }
 
 @test "from a persistent shard, edited inside a step" {
-    ahead 256K --gather persistent --edit-weights 15
+    ahead 128K --gather persistent --edit-weights 15
     grep -qE 'hits, [1-9][0-9]* repaired' ahead.lines
     [ "$(fresh 20)" -ge 4 ]
 }
 
-@test "from a persistent shard, edited on one rank" { ahead 256K --gather persistent --edit-weights 15 --edit-rank 2; }
+@test "from a persistent shard, edited on one rank" { ahead 128K --gather persistent --edit-weights 15 --edit-rank 2; }
 @test "from a persistent shard, on a pipeline" {
-    train=("$BUILD/minitrain" --ranks 4 --stages 2 --schedule interleaved --layers 8 --dim 128 --microbatches 4 --steps 24
-        --compute-us 1500 --timeout 60 --checksums)
-    ahead 128K --gather persistent
+    train=("$BUILD/minitrain" --ranks 4 --stages 2 --schedule interleaved --layers 8 --dim 90 --tokens 1
+        --microbatches 4 --steps 24 --compute-us 1500 --timeout 60 --checksums)
+    ahead 64K --gather persistent
 }
-@test "recompute, gathered once more" { ahead 256K --recompute fsdp1; }
-@test "two gathers in a group" { ahead 256K --group; }
+@test "recompute, gathered once more" { ahead 128K --recompute fsdp1; }
+@test "two gathers in a group" { ahead 128K --group; }
 # The child communicator is joined behind such a group, never as a part of it.
 @test "every call in a group of its own" {
     preload="$BUILD/tests/libminitrain_grouped.so"
     result plain env LD_PRELOAD="$preload" "${train[@]}"
-    REPRISE_PREFETCH=1 REPRISE_BUDGET=256K REPRISE_MODE=replay REPRISE_TRACE=$PWD/trace REPRISE_LOG=info \
+    REPRISE_PREFETCH=1 REPRISE_BUDGET=128K REPRISE_MODE=replay REPRISE_TRACE=$PWD/trace REPRISE_LOG=info \
         result ahead env LD_PRELOAD="$preload $PWD/libreprise.so" "${train[@]}"
     as_alone
 }
 
-@test "backward on another thread" { ahead 256K --threads; }
-@test "reductions on a communicator of their own" { ahead 256K --two-comms; }
-@test "an activation sent round" { ahead 256K --sendrecv; }
-@test "loss logging" { ahead 256K --log-every 3; }
+@test "backward on another thread" { ahead 128K --threads; }
+@test "reductions on a communicator of their own" { ahead 128K --two-comms; }
+@test "an activation sent round" { ahead 128K --sendrecv; }
+@test "loss logging" { ahead 128K --log-every 3; }
 
 @test "weights edited inside a step are repaired" {
-    ahead 256K --edit-weights 15
+    ahead 128K --edit-weights 15
     grep -qE 'hits, [1-9][0-9]* repaired' ahead.lines
 }
 
-@test "weights edited on one rank" { ahead 256K --edit-weights 15 --edit-rank 2; }
-@test "a layer left out" { ahead 256K --skip-layer 15; }
+@test "weights edited on one rank" { ahead 128K --edit-weights 15 --edit-rank 2; }
+@test "a layer left out" { ahead 128K --skip-layer 15; }
 @test "a host that waits for another" {
     result plain "${train[@]}" --host-wait
-    REPRISE_PREFETCH=1 REPRISE_BUDGET=256K result ahead "$BUILD/reprise" run --replay trace -- "${train[@]}" --host-wait
+    REPRISE_PREFETCH=1 REPRISE_BUDGET=128K result ahead "$BUILD/reprise" run --replay trace -- "${train[@]}" --host-wait
     cmp plain.out ahead.out && diff plain.err ahead.err && diff plain.status ahead.status
 }
 
 @test "a rank that dies: the others end as without us" {
-    result ahead env REPRISE_PREFETCH=1 REPRISE_BUDGET=256K "$BUILD/reprise" run --replay trace -- \
+    result ahead env REPRISE_PREFETCH=1 REPRISE_BUDGET=128K "$BUILD/reprise" run --replay trace -- \
         "${train[@]}" --timeout 4 --kill 1:18
     [ "$(cat ahead.status)" != 0 ]
     [ "$(prefetched ahead)" -gt 20 ] || grep -q ' gathered ahead$' ahead.lines
 }
 
 @test "off unless asked for" {
-    REPRISE_BUDGET=256K result ahead "$BUILD/reprise" run --replay trace -- "${train[@]}"
+    REPRISE_BUDGET=128K result ahead "$BUILD/reprise" run --replay trace -- "${train[@]}"
     [ "$(prefetched ahead)" = 0 ]
     run grep -c 'gathered ahead' ahead.lines
     [ "$output" = 0 ]
