@@ -864,8 +864,8 @@ static void record_as_rank(void)
 {
     rp_log_set_rank(next_rank);
     start(next_directory);
+    push(0); /* where the directory is another's, the identity ends the recording at once */
     rp_recorder_identify(next_rank, 4, next_key);
-    push(0);
     rp_recorder_stop(0);
 }
 
