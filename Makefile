@@ -136,12 +136,13 @@ $(TESTS) $(TSAN):
 include $(wildcard tests/*/*.mk)
 
 # Under a sanitizer the library needs the sanitizer's runtime first, so it is no guest in programs of others.
-PRELOAD_TESTS := $(filter-out $(if $(SANITIZE),tests/preload/robust.bats),$(wildcard tests/preload/*.bats tests/chaos/*.bats))
+# Those that take long come first, so that at the end no processor is without work.
+PRELOAD_TESTS := $(filter-out $(if $(SANITIZE),tests/preload/robust.bats),$(wildcard tests/chaos/*.bats tests/preload/*.bats))
 
 programs: all $(TESTS) $(FAKE) $(PROGRAMS)
 
 test: programs
-	@BUILD=$(BUILD) scripts/run_tests.sh $(TESTS) $(PRELOAD_TESTS)
+	@BUILD=$(BUILD) scripts/run_tests.sh $(PRELOAD_TESTS) $(TESTS)
 
 unit: $(TESTS)
 	@BUILD=$(BUILD) scripts/run_tests.sh $(TESTS)

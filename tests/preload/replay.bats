@@ -356,33 +356,6 @@ unlike() {
     done
 }
 
-names_of_ours() {
-    find /dev/shm -maxdepth 1 -name 'reprise-*' | sort
-}
-nothing_new() {
-    [ -z "$(comm -13 before <(names_of_ours))" ]
-}
-
-# Other runs of this machine have names for a moment.
-@test "nothing is left in /dev/shm, also of ranks that are killed" {
-    names_of_ours > before
-    "$BUILD/reprise" run --replay trace -- "${train[@]}" --steps 100000 --log-every 1 > /dev/null 2> log 3>&- &
-    parent=$!
-    until grep -q 'step 12 ' log; do
-        kill -0 $parent
-        sleep 0.05
-    done
-    kill -KILL $(pgrep -P $parent) $parent
-    wait $parent || true
-    for _ in {1..50}; do
-        if nothing_new; then break; fi
-        sleep 0.1
-    done
-    nothing_new
-    "$BUILD/reprise" show trace > shown
-    [ "$(grep -c '  cut short' shown)" = 2 ]
-}
-
 @test "one line at the end of the job, and the plan's view of the trace" {
     served run 4
     cat run.lines

@@ -72,34 +72,6 @@ served() {
 @test "few descriptors" { served replay_life few-files; }
 @test "no memory may be locked" { replayed replay_life no-locked-memory; }
 
-names_of_ours() {
-    find /dev/shm -maxdepth 1 -name 'reprise-*' | sort
-}
-
-# What a killed rank leaves in /dev/shm a later run removes; not what somebody waits with.
-@test "names that killed ranks leave are removed" {
-    local name='' pid
-    names_of_ours > before
-    REPRISE_TRACE=$PWD/alone REPRISE_MODE=replay LD_PRELOAD=$PWD/libreprise.so timeout 60 "$BUILD/tests/replay_life" alone 3>&- &
-    until [ -n "$name" ]; do
-        sleep 0.05
-        for name in $(comm -13 before <(names_of_ours)); do
-            pid=$(grep -ls "$name" /proc/[0-9]*/maps | head -n 1 | cut -d / -f 3)
-            [ -n "$pid" ] && grep -q alone "/proc/$pid/cmdline" && break
-            name=''
-        done
-    done
-    touch -d '10 minutes ago' "$name"
-    behind replay_life plain
-    [ -e "$name" ]
-    kill -KILL "$pid"
-    wait $!
-    [ -e "$name" ]
-    rm -r trace
-    behind replay_life plain
-    [ ! -e "$name" ]
-}
-
 # ---------------------------------------------------------------- data
 
 @test "odd sizes at odd addresses, gathers of nothing between" { served replay_data unaligned; }
