@@ -46,8 +46,15 @@ ahead() {
     as_alone
 }
 
-@test "gathers ahead are served, and ranks alike" {
+# fresh STEP: so many of the step's first nine gathers, of new weights, rank 0 had gathered ahead.
+fresh() {
+    "$BUILD/reprise" show trace --csv --step "$1" --rank 0 | grep ',all-gather,' | head -9 | grep -c ',prefetch$'
+}
+
+@test "gathers ahead are served, and ranks alike; of new weights, from a copy, none" {
     ahead 128K
+    run fresh 20
+    [ "$output" = 0 ]
     for rank in 1 2 3; do
         diff <("$BUILD/reprise" show trace --csv --step all --rank 0 | cut -d, -f4,7,12- | grep -c ',prefetch$') \
             <("$BUILD/reprise" show trace --csv --step all --rank $rank | cut -d, -f4,7,12- | grep -c ',prefetch$')
@@ -55,20 +62,10 @@ ahead() {
 }
 
 @test "gathers that begin late" { ahead 128K --late-gathers; }
-# fresh STEP: so many of the step's first nine gathers, of new weights, rank 0 had gathered ahead.
-fresh() {
-    "$BUILD/reprise" show trace --csv --step "$1" --rank 0 | grep ',all-gather,' | head -9 | grep -c ',prefetch$'
-}
 
 @test "from a persistent shard: new weights, too" {
     ahead 128K --gather persistent
     [ "$(fresh 20)" -ge 4 ]
-}
-
-@test "new weights from a copy: never" {
-    ahead 128K
-    run fresh 20
-    [ "$output" = 0 ]
 }
 
 @test "from a persistent shard, edited inside a step" {
