@@ -26,10 +26,26 @@ formatting() {
     clang-format --dry-run -Werror "${c_files[@]}"
 }
 
-# Two at a time.
+# The analyzer follows fewer paths through a function of a test than through one of the product, where it stops at 225,000
+# nodes of its graph: tests took half of its time, and they run under the sanitizers themselves.
 tidy() {
-    printf '%s\0' "${sources[@]}" |
-        xargs -0 -P 2 -I{} clang-tidy --quiet {} -- "${flags[@]}" 2> >(grep -v 'warnings\? generated' >&2)
+    local status=0 less=(-Xclang -analyzer-config -Xclang max-nodes=20000)
+    mapfile -t product < <(printf '%s\n' "${sources[@]}" | grep -v '^tests/')
+    mapfile -t tests < <(printf '%s\n' "${sources[@]}" | grep '^tests/')
+    tidy_each "${product[@]}" || status=1
+    tidy_each "${less[@]/#/--extra-arg=}" "${tests[@]}" || status=1
+    return $status
+}
+
+# tidy_each [--OPTION...] FILE...: as many at a time as there are processors.
+tidy_each() {
+    local options=()
+    while [[ $1 == --* ]]; do
+        options+=("$1")
+        shift
+    done
+    printf '%s\0' "$@" | xargs -0 -P "$(nproc)" -I{} clang-tidy --quiet "${options[@]}" {} -- "${flags[@]}" \
+        2> >(grep -v 'warnings\? generated' >&2)
 }
 
 # Not what needs ownership followed through structs or calls: the sanitizers do that.
