@@ -1,6 +1,6 @@
 /*
- * The search for a plan with gathers ahead: plan_ahead.c builds, plan_improve.c changes single entries, plan_write.c
- * makes the plan of the best.
+ * The search for a plan with gathers ahead: plan_ahead.c prepares it, plan_recipe.c builds plans, plan_improve.c
+ * changes single entries, plan_write.c makes the plan of the best.
  *
  * Threads: one at a time.
  */
@@ -8,6 +8,7 @@
 #define RP_PLAN_AHEAD_H
 
 #include "core/replay/plan_draft.h"
+#include "core/replay/plan_share.h"
 
 /* A draft without what it is worked out with. */
 struct rp_best {
@@ -22,6 +23,9 @@ struct rp_search {
     struct rp_draft draft;
     struct rp_model_trace trace;
     size_t *by_gain, unit_count; /* first gathers of units that repeat */
+    size_t *gain_size;           /* of a unit of by_gain: its size in `share` */
+    struct rp_share share;       /* what units are worth that are kept for good: ns of transfers */
+    struct rp_share_run *runs;   /* the share's */
     size_t *by_link, link_count; /* gathers that repeat one */
     struct rp_score score;       /* of what was considered last */
     uint64_t largest;            /* bytes of the largest unit that may be prefetched */
@@ -32,6 +36,9 @@ struct rp_search {
 /* Makes the draft, with its score, the best; the best's choices the draft's, whose memory is then to be packed. */
 void rp_search_take(struct rp_search *search, const struct rp_score *score);
 void rp_search_back_to_best(struct rp_search *search);
+
+/* Builds plans; the best of them and of what was the best before is it now. */
+void rp_search_build(struct rp_search *search);
 
 /* Prefetches what the draft does not keep, keeps what fits then; slots may take `window` bytes more. True: the best. */
 bool rp_search_fill(struct rp_search *search, uint64_t window);
