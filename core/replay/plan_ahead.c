@@ -241,6 +241,8 @@ enum rp_status rp_plan_look_ahead(const struct rp_plan_cycle *cycle, const size_
         plan->waits.kept = plan->waits.planned = score.waits;
         rp_search_build(&search);
         status = rp_search_improve(&search);
+        if (status == RP_OK)
+            status = rp_search_issue_earlier(&search);
         if (status == RP_OK && rp_score_better(&search.best.score, &score))
             status = rp_search_write(&search, plan);
     }

@@ -51,6 +51,9 @@ void rp_best_copy(struct rp_best *to, const struct rp_best *from, size_t count);
 /* Makes the search's best better, or leaves it. RP_NO_MEMORY. */
 enum rp_status rp_search_improve(struct rp_search *search);
 
+/* What costs nothing by the model is issued earlier in the best. RP_NO_MEMORY: it is as it was. */
+enum rp_status rp_search_issue_earlier(struct rp_search *search);
+
 /* Makes the best the plan. RP_NO_MEMORY: the plan is as it was. */
 enum rp_status rp_search_write(const struct rp_search *search, struct rp_plan *plan);
 

@@ -149,8 +149,6 @@ void rp_model_free(struct rp_model *model)
 
 /* ---------------------------------------------------------------- a run */
 
-#define END UINT32_MAX
-
 static void put_first(struct rp_model *model, size_t issue, size_t place)
 {
     model->follows[place] = model->first[issue];
@@ -163,7 +161,7 @@ static void list_issues(struct rp_model *model, const struct rp_choice *choices)
     size_t prefetches = 0;
 
     for (size_t place = 0; place < model->count; place++) {
-        model->first[place] = END;
+        model->first[place] = RP_MODEL_END;
         model->ready[place] = 0;
         prefetches += choices[place].action == RP_PLAN_PREFETCH;
     }
@@ -231,7 +229,7 @@ static void run_cycle(struct rp_model *model, struct clock *clock, const struct 
         uint64_t wait = run_op(model, clock, &choices[place], place);
         if (trace != NULL)
             trace->waits[place] = wait;
-        for (uint32_t ahead = model->first[place]; ahead != END; ahead = model->follows[ahead])
+        for (uint32_t ahead = model->first[place]; ahead != RP_MODEL_END; ahead = model->follows[ahead])
             model->ready[ahead] = transfer(clock, model->entries[ahead].transfer);
     }
 }

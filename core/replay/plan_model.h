@@ -25,13 +25,15 @@ struct rp_model_entry {
     bool begins; /* a generation */
 };
 
+#define RP_MODEL_END UINT32_MAX
+
 struct rp_model {
     struct rp_model_entry *entries;
     size_t count;
     struct rp_plan_waits known; /* compute, plain */
 
-    /* Internal to a run. */
-    uint32_t *first, *follows; /* what an entry issues: a list, by how soon it is used */
+    /* Of the last run. */
+    uint32_t *first, *follows; /* what an entry issues: a list, by how soon it is used, up to RP_MODEL_END */
     uint64_t *ready;           /* when the prefetch of an entry ends */
 };
 

@@ -60,7 +60,7 @@ static void across_microbatches(void **state)
     } table[] = {
         {RP_PLAN_NETWORK, RP_NO_ISSUE}, {RP_PLAN_NETWORK, RP_NO_ISSUE}, {RP_PLAN_KEEP, RP_NO_ISSUE},
         {RP_PLAN_PREFETCH, 2},          {RP_PLAN_KEEP, RP_NO_ISSUE},    {RP_PLAN_PREFETCH, 4},
-        {RP_PLAN_KEEP, RP_NO_ISSUE},    {RP_PLAN_PASS, RP_NO_ISSUE},    {RP_PLAN_PREFETCH, 7},
+        {RP_PLAN_KEEP, RP_NO_ISSUE},    {RP_PLAN_PASS, RP_NO_ISSUE},    {RP_PLAN_PREFETCH, 6},
         {RP_PLAN_PASS, RP_NO_ISSUE},
     };
     assert_int_equal(world_compile(world, &plan), RP_OK);
