@@ -103,6 +103,33 @@ static void fresh_ones(void **state)
     }
 }
 
+/*
+ * An idle link: one entry ahead of each use would do. With room for all a transfer's time more costs nothing; in one
+ * slot each is issued when the one before has been used.
+ */
+static void earlier_than_due(void **state)
+{
+    (void)state;
+    const struct trainer trainer = {
+        .layers = 6, .microbatches = 1, .sizes = 1, .forward_us = 90, .backward_us = 90, .send = PERSISTENT};
+    static const struct {
+        uint64_t units;
+        uint32_t length;
+    } table[] = {{12, 2}, {1, 1}};
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        struct world *world = trained(&trainer, RANKS, table[i].units * RANKS * MIB);
+        struct rp_plan plan = {0};
+        assert_int_equal(world_compile(world, &plan), RP_OK);
+        for (uint32_t place = 1; place < 6; place++) {
+            assert_int_equal(plan.entries[place].action, RP_PLAN_PREFETCH);
+            assert_int_equal(plan.entries[place].issue, place < table[i].length ? 0 : place - table[i].length);
+        }
+        assert_int_equal(plan.waits.planned, 2 * 40000);
+        rp_plan_free(&plan);
+        world_free(world);
+    }
+}
+
 /* Units that do not change are gathered ahead over the end of the cycle. */
 static void over_the_end(void **state)
 {
@@ -362,7 +389,8 @@ static void always_consistent(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_times_no_prefetch), cmocka_unit_test(across_microbatches), cmocka_unit_test(fresh_ones),
+        cmocka_unit_test(no_times_no_prefetch), cmocka_unit_test(across_microbatches),
+        cmocka_unit_test(fresh_ones),           cmocka_unit_test(earlier_than_due),
         cmocka_unit_test(over_the_end),         cmocka_unit_test(always_consistent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
