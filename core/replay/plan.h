@@ -103,7 +103,7 @@ struct rp_plan {
  * Finds the cycle at the end of `items` (freshness over the whole array, then rp_cycle_find()), the units, and what to
  * keep within `budget` bytes, memory being had in multiples of `granule` bytes (at least 1): furthest next use leaves
  * first (Belady 1966), per size of unit; the slots are shared out over sizes by the bytes that one more slot saves for
- * its own. Deterministic, integers only.
+ * its own, as well as they fill the budget. Deterministic, integers only.
  *
  * A cycle counts if two whole ones are shown, and if it is by freshness over at least RP_PLAN_GENERATIONS generations,
  * each up to its first reduction; or by signatures alone (nothing is fresh: frozen weights) over at least
@@ -170,7 +170,8 @@ struct rp_plan_ahead {
  * gather may also be left to the network, and early fetches take the memory of snapshots and other units. So this is a
  * heuristic: some plans are built (units kept for good, short links kept, for several shares of the budget; the rest
  * prefetched as late as the link's idle time allows), and the best is improved by changing gathers, for a number of
- * steps that does not depend on the machine. Guaranteed: within the budget, and never worse by the model than the plan
+ * steps that does not depend on the machine; at last, as times are never exact, what costs nothing by the model is
+ * issued earlier. Guaranteed: within the budget, and never worse by the model than the plan
  * of rp_plan_compile() at the same budget. Measured: against exhaustive search on small cycles; on large ones against
  * the largest of three bounds: compute and each gather that nothing can send early; what the link has to carry when as
  * much is kept as Belady's rule, or the budget's area (bytes times entries), allows; and what that area can hide at

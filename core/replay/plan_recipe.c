@@ -261,7 +261,7 @@ void rp_search_build(struct rp_search *search)
     struct book book;
 
     for (enum kept kept = NOTHING_AT_ALL; kept < KINDS; kept++)
-        book.best[kept] = (struct recipe){.score = {.waits = UINT64_MAX}};
+        book.best[kept] = (struct recipe){.window = 1, .score = {.waits = UINT64_MAX}};
     try_shares(search, &book);
     if (search->model.count <= SHORT_CYCLE)
         vary_all(search, &book);
