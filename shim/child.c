@@ -42,7 +42,8 @@ static enum rp_status stream_make(struct rp_child *child)
     RP_GPU_TRY(cuStreamCreateWithPriority(&child->stream, CU_STREAM_NON_BLOCKING, greatest));
     RP_GPU_TRY(cuEventCreate(&child->behind, CU_EVENT_DISABLE_TIMING));
     RP_GPU_TRY(cuEventCreate(&child->warm, CU_EVENT_DISABLE_TIMING));
-    RP_GPU_TRY(cuEventCreate(&child->mark, CU_EVENT_DISABLE_TIMING));
+    for (size_t i = 0; i < RP_CHILD_OPEN; i++)
+        RP_GPU_TRY(cuEventCreate(&child->ended[i], CU_EVENT_DISABLE_TIMING));
     return RP_OK;
 }
 
@@ -101,15 +102,23 @@ struct rp_child *rp_child_join(const struct rp_nccl *real, int device, uint32_t 
 }
 
 /* ncclInProgress: NCCL's own thread is not done. */
-static ncclResult_t progress(const struct rp_child *child)
+static ncclResult_t progress(struct rp_child *child)
 {
-    ncclResult_t error = ncclInProgress, result = child->real->ncclCommGetAsyncError(child->comm, &error);
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    ncclResult_t error = ncclInProgress;
+    if (rp_child_taken(child))
+        return ncclInternalError;
+    rp_gpu_driver.p_cuThreadExchangeStreamCaptureMode(&mode);
+    ncclResult_t result = child->real->ncclCommGetAsyncError(child->comm, &error);
+    rp_gpu_driver.p_cuThreadExchangeStreamCaptureMode(&mode);
     return result == ncclSuccess ? error : result;
 }
 
 /* In place. What NCCL enqueues is there only when progress() says success. */
-static bool gather_into(const struct rp_child *child, void *base, uint64_t bytes)
+static bool gather_into(struct rp_child *child, void *base, uint64_t bytes)
 {
+    if (rp_child_taken(child))
+        return false;
     const unsigned char *own = (const unsigned char *)base + child->rank * bytes;
     return rp_nccl_accepted(child->real->ncclAllGather(own, base, bytes, ncclUint8, child->comm, child->stream));
 }
@@ -129,9 +138,9 @@ static bool firsts_issue(struct rp_child *child)
     while (child->first_next < child->first_count && progress(child) == ncclSuccess) {
         const struct rp_child_first *first = &child->firsts[child->first_next++];
         void *base;
-        rp_slots_fill_drop(child->slots, child->stream);
+        rp_slots_fill_drop(atomic_load(&child->slots), child->stream);
         /* without anything to send: the slot is nobody's */
-        rp_slots_fill_begin(child->slots, first->slot, RP_NO_SLOT, child->stream, first->bytes, &base);
+        rp_slots_fill_begin(atomic_load(&child->slots), first->slot, RP_NO_SLOT, child->stream, first->bytes, &base);
         if (base == NULL || !gather_into(child, base, first->bytes))
             return false;
     }
@@ -141,7 +150,7 @@ static bool firsts_issue(struct rp_child *child)
 /* Once NCCL has enqueued the last. */
 static bool warm_record(struct rp_child *child)
 {
-    rp_slots_fill_drop(child->slots, child->stream);
+    rp_slots_fill_drop(atomic_load(&child->slots), child->stream);
     child->warmed = rp_gpu_driver.p_cuEventRecord(child->warm, child->stream) == CUDA_SUCCESS;
     return child->warmed;
 }
@@ -184,7 +193,7 @@ static void warm(struct rp_child *child, struct rp_slots *slots, const struct rp
     struct rp_gpu_scope scope;
     if (child->state != RP_CHILD_JOINED && child->state != RP_CHILD_READY)
         return;
-    child->slots = slots;
+    atomic_store(&child->slots, slots);
     child->state = RP_CHILD_FAILED;
     child->first_count = child->first_next = 0;
     child->warmed = false;
@@ -234,7 +243,7 @@ enum rp_child_state rp_child_poll(struct rp_child *child)
  * Waits for NCCL's own thread on this host, which enqueues the gather: what comes behind it can't come before. No rank
  * is waited for, since the connections are made.
  */
-static bool enqueued(const struct rp_child *child)
+static bool enqueued(struct rp_child *child)
 {
     uint64_t until = rp_monotonic_ns() + ENQUEUE_NS;
     ncclResult_t result = progress(child);
@@ -249,13 +258,20 @@ static bool enqueued(const struct rp_child *child)
 static bool fill_issue(struct rp_child *child, struct rp_slots *slots, const struct rp_replay_fill *fill,
                        cudaStream_t stream, bool behind)
 {
+    uint64_t number = atomic_load(&child->issued);
+    CUevent ended = child->ended[number % RP_CHILD_OPEN];
     void *base;
+    if (number >= RP_CHILD_OPEN && rp_gpu_driver.p_cuEventQuery(ended) != CUDA_SUCCESS)
+        return false; /* peers stand still: soon the device's queue would, and who enqueues in it */
     if (behind && !follow(child, stream))
         return false;
     rp_slots_fill_begin(slots, fill->slot, fill->snapshot, child->stream, fill->bytes, &base);
     if (base == NULL || !gather_into(child, base, fill->bytes) || !enqueued(child))
         return false;
     rp_slots_fill_end(slots, fill->slot, fill->snapshot, child->stream, fill->serial);
+    if (rp_gpu_driver.p_cuEventRecord(ended, child->stream) != CUDA_SUCCESS)
+        return false;
+    atomic_store(&child->issued, number + 1);
     return true;
 }
 
@@ -263,9 +279,9 @@ static bool fill(struct rp_child *child, struct rp_slots *slots, const struct rp
                  cudaStream_t stream, bool behind)
 {
     struct rp_gpu_scope scope;
-    if (child->state != RP_CHILD_READY)
+    if (child->state != RP_CHILD_READY || rp_child_taken(child))
         return false;
-    child->slots = slots;
+    atomic_store(&child->slots, slots);
     bool issued = false;
     if (rp_gpu_enter(&scope, child->device->context)) {
         issued = fill_issue(child, slots, gather, stream, behind);

@@ -89,6 +89,9 @@ bool rp_child_idle(struct rp_child *child);
  */
 void rp_child_finish(struct rp_child *child, uint64_t most_ns);
 
+/* By any thread, the child being there: its end begins, it is FAILED from here on. Its owner aborts it all the same. */
+void rp_child_cut(struct rp_child *child);
+
 /* Its end, whatever is under way; frees, perhaps later in a thread of ours. NULL is allowed. */
 void rp_child_abort(struct rp_child *child);
 

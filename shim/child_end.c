@@ -14,13 +14,17 @@
 
 /* An abort frees memory, and some of NCCL's frees wait for the device: longer than this nobody waits for it. */
 #define ABORT_SECONDS 1
+#define OWNER_SECONDS 2
 #define FINISH_NAP_NS 10000
+
+enum { RP_CHILD_GIVEN = 1, RP_CHILD_LEFT = 2 };
 
 /* None of these waits: the driver lets go of them when their work has ended. */
 void rp_child_stream_give(const struct rp_child *child)
 {
-    if (child->mark != NULL)
-        rp_gpu_driver.p_cuEventDestroy(child->mark);
+    for (size_t i = 0; i < RP_CHILD_OPEN; i++)
+        if (child->ended[i] != NULL)
+            rp_gpu_driver.p_cuEventDestroy(child->ended[i]);
     if (child->warm != NULL)
         rp_gpu_driver.p_cuEventDestroy(child->warm);
     if (child->behind != NULL)
@@ -29,22 +33,25 @@ void rp_child_stream_give(const struct rp_child *child)
         rp_gpu_driver.p_cuStreamDestroy(child->stream);
 }
 
-static CUresult stream_result(struct rp_child *child)
+/* The last has ended: they go one after the other. */
+bool rp_child_ended(struct rp_child *child)
 {
     struct rp_gpu_scope scope;
-    CUresult result = CUDA_SUCCESS;
-    pthread_mutex_lock(&child->lock);
-    if (!child->taken && rp_gpu_enter(&scope, child->device->context)) {
-        result = rp_gpu_driver.p_cuStreamQuery(child->stream);
+    uint64_t issued = atomic_load(&child->issued);
+    bool idle = true;
+    if (issued > 0 && !rp_child_taken(child) && rp_gpu_enter(&scope, child->device->context)) {
+        idle = rp_gpu_driver.p_cuEventQuery(child->ended[(issued - 1) % RP_CHILD_OPEN]) != CUDA_ERROR_NOT_READY;
         rp_gpu_leave(&scope);
     }
-    pthread_mutex_unlock(&child->lock);
-    return result;
+    return idle;
 }
 
 bool rp_child_idle(struct rp_child *child)
 {
-    return stream_result(child) != CUDA_ERROR_NOT_READY;
+    pthread_mutex_lock(&child->lock);
+    bool idle = rp_child_ended(child);
+    pthread_mutex_unlock(&child->lock);
+    return idle;
 }
 
 void rp_child_finish(struct rp_child *child, uint64_t most_ns)
@@ -54,58 +61,59 @@ void rp_child_finish(struct rp_child *child, uint64_t most_ns)
         rp_pause_ns(FINISH_NAP_NS);
 }
 
-static void free_child(struct rp_child *child)
+/* Of its two ends the second one frees. */
+static void end_of(struct rp_child *child, int which)
 {
+    if (atomic_fetch_or(&child->ends, which) == 0)
+        return;
     pthread_mutex_destroy(&child->lock);
     free(child->firsts);
     free(child);
 }
 
-bool rp_child_take(struct rp_child *child)
+/* True: its owner is out, and stays out of NCCL. False: it stands in a call that the abort sets free. */
+static bool await_owner(struct rp_child *child)
 {
-    pthread_mutex_lock(&child->lock);
-    bool first = !child->taken;
-    child->taken = true;
-    child->state = RP_CHILD_FAILED;
-    pthread_mutex_unlock(&child->lock);
-    return first;
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += OWNER_SECONDS;
+    return pthread_mutex_clocklock(&child->lock, CLOCK_MONOTONIC, &until) == 0;
 }
 
 /* Behind an abort NCCL enqueues nothing more: fills that are still open end with what the stream has. */
-void rp_child_give(struct rp_child *child)
+static void give_fills(struct rp_child *child)
 {
     struct rp_gpu_scope scope;
-    if (child->slots != NULL)
-        rp_slots_fill_cut(child->slots, child->stream);
-    child->real->ncclCommAbort(child->comm);
-    if (rp_gpu_enter(&scope, child->device->context)) {
-        if (child->slots != NULL)
-            rp_slots_fill_drop(child->slots, child->stream);
-        rp_child_stream_give(child);
-        rp_gpu_leave(&scope);
-    }
-    pthread_mutex_lock(&child->lock);
-    child->given = true;
-    bool last = child->left;
-    pthread_mutex_unlock(&child->lock);
-    if (last)
-        free_child(child);
+    struct rp_slots *slots = atomic_load(&child->slots);
+    if (!rp_gpu_enter(&scope, child->device->context))
+        return;
+    if (slots != NULL)
+        rp_slots_fill_drop(slots, child->stream);
+    rp_child_stream_give(child);
+    rp_gpu_leave(&scope);
 }
 
-/* True: it is this one's to free. */
-static bool leave(struct rp_child *child)
+static void give(struct rp_child *child)
 {
-    pthread_mutex_lock(&child->lock);
-    child->left = true;
-    bool last = child->given;
+    struct rp_slots *slots = atomic_load(&child->slots);
+    if (slots != NULL)
+        rp_slots_fill_cut(slots, child->stream);
+    bool locked = await_owner(child);
+    rp_child_unwatch(child);
+    child->real->ncclCommAbort(child->comm);
+    if (!locked)
+        pthread_mutex_lock(&child->lock);
+    give_fills(child);
     pthread_mutex_unlock(&child->lock);
-    return last;
+    end_of(child, RP_CHILD_GIVEN);
 }
 
 static void *give_main(void *argument)
 {
-    rp_thread.inside = true; /* what NCCL calls is no call of the application */
-    rp_child_give(argument);
+    CUstreamCaptureMode relaxed = CU_STREAM_CAPTURE_MODE_RELAXED; /* whatever the application captures */
+    rp_thread.inside = true;                                      /* what NCCL calls is no call of the application */
+    rp_gpu_driver.p_cuThreadExchangeStreamCaptureMode(&relaxed);
+    give(argument);
     return NULL;
 }
 
@@ -131,17 +139,28 @@ void rp_child_await(pthread_t thread)
     pthread_setcancelstate(cancel, NULL);
 }
 
+void rp_child_cut(struct rp_child *child)
+{
+    pthread_t thread;
+    if (atomic_exchange(&child->taken, true))
+        return;
+    if (rp_child_thread(&thread, give_main, child))
+        pthread_detach(thread);
+    else
+        atomic_store(&child->taken, false); /* the watch comes by again */
+}
+
 void rp_child_abort(struct rp_child *child)
 {
     pthread_t thread;
     if (child == NULL)
         return;
     rp_child_unwatch(child);
-    bool first = rp_child_take(child);
-    if (leave(child))
-        free_child(child);
-    else if (first && rp_child_thread(&thread, give_main, child))
+    bool first = !atomic_exchange(&child->taken, true);
+    bool started = first && rp_child_thread(&thread, give_main, child);
+    if (first && !started)
+        give(child);
+    end_of(child, RP_CHILD_LEFT);
+    if (started)
         rp_child_await(thread);
-    else if (first)
-        rp_child_give(child);
 }

@@ -1,10 +1,10 @@
 /*
  * The bound of gathers ahead: a peer that has ended, or has issued something else, would leave ours on the device for
  * ever, and with it whoever waits for the whole device. One thread of the process looks at all children, a few times a
- * second: what was issued when it looked must have ended BOUNDS times REPRISE_TIMEOUT later, else the child ends.
+ * second: one that is seen under way must have ended BOUNDS times REPRISE_TIMEOUT later, else the child ends.
  *
- *     mark ── looked at ── ended ─► the next mark
- *                    └──── not ended in time ─► take, give
+ *     gather n ── looked at ── ended ─► gather n + 1
+ *                        └──── not ended in time ─► rp_child_cut()
  *
  * At the process's end children finish what they have issued, within that bound once: peers that have not come to it
  * need this rank. That is an exit handler, since the driver is still there then; the library's own end is too late.
@@ -18,8 +18,10 @@
 #include "core/clock.h"
 #include "shim/child_private.h"
 #include "shim/gpu.h"
+#include "shim/pause.h"
 #include "shim/runtime.h"
 
+#define FINISH_NAP_NS 100000
 #define LOOK_NS 100000000 /* less than a second */
 /* A rank whose host is late within a step costs its peers no child so soon; nobody but who waits for the device waits.
  */
@@ -33,35 +35,35 @@ static struct {
     bool runs, stops, exits;
 } watch = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
-static bool ended(CUresult result)
+static bool ended(struct rp_child *child, uint64_t number)
 {
-    return result != CUDA_ERROR_NOT_READY; /* an error is the application's to see */
+    return rp_gpu_driver.p_cuEventQuery(child->ended[number % RP_CHILD_OPEN]) != CUDA_ERROR_NOT_READY;
 }
 
-/* True: what was issued has taken too long. In the device's context. */
-static bool look_at_stream(struct rp_child *child, uint64_t now)
+/* No more than RP_CHILD_OPEN are under way. */
+static void count_ended(struct rp_child *child, uint64_t now)
 {
-    if (child->since != 0 && !ended(rp_gpu_driver.p_cuEventQuery(child->mark)))
-        return now - child->since > BOUNDS * child->bound_ns;
-    child->since = 0;
-    if (!ended(rp_gpu_driver.p_cuStreamQuery(child->stream)) &&
-        rp_gpu_driver.p_cuEventRecord(child->mark, child->stream) == CUDA_SUCCESS)
+    uint64_t issued = atomic_load(&child->issued), before = child->seen;
+    if (issued - child->seen > RP_CHILD_OPEN)
+        child->seen = issued - RP_CHILD_OPEN;
+    while (child->seen < issued && ended(child, child->seen))
+        child->seen++;
+    if (child->seen == issued)
+        child->since = 0;
+    else if (child->since == 0 || child->seen != before)
         child->since = now;
-    return false;
 }
 
-static bool look_at(struct rp_child *child)
+/* True: what was issued has taken too long. */
+static bool is_late(struct rp_child *child)
 {
     struct rp_gpu_scope scope;
-    bool late = false;
-    if (pthread_mutex_trylock(&child->lock) != 0)
+    uint64_t now = rp_monotonic_ns();
+    if (rp_child_taken(child) || !rp_gpu_enter(&scope, child->device->context))
         return false;
-    if (child->state == RP_CHILD_READY && rp_gpu_enter(&scope, child->device->context)) {
-        late = look_at_stream(child, rp_monotonic_ns());
-        rp_gpu_leave(&scope);
-    }
-    pthread_mutex_unlock(&child->lock);
-    return late;
+    count_ended(child, now);
+    rp_gpu_leave(&scope);
+    return child->since != 0 && now - child->since > BOUNDS * child->bound_ns;
 }
 
 static void list_remove(const struct rp_child *child)
@@ -74,24 +76,12 @@ static void list_remove(const struct rp_child *child)
     }
 }
 
-/* With the lock held, which is let go of meanwhile. */
-static void end(struct rp_child *child)
-{
-    list_remove(child);
-    bool first = rp_child_take(child);
-    pthread_mutex_unlock(&watch.lock);
-    if (first)
-        rp_child_give(child);
-    pthread_mutex_lock(&watch.lock);
-}
-
+/* The abort is a thread of its own: the others are watched on. */
 static void look_at_all(void)
 {
-    struct rp_child *late = NULL;
-    for (struct rp_child *child = watch.first; child != NULL && late == NULL; child = child->next)
-        late = look_at(child) ? child : NULL;
-    if (late != NULL)
-        end(late);
+    for (struct rp_child *child = watch.first; child != NULL; child = child->next)
+        if (is_late(child))
+            rp_child_cut(child);
 }
 
 static void *watch_main(void *nothing)
@@ -111,12 +101,27 @@ static void *watch_main(void *nothing)
     return nothing;
 }
 
+/* The most that one has, and whether all have ended. */
+static uint64_t bound_of_open(void)
+{
+    uint64_t most = 0;
+    pthread_mutex_lock(&watch.lock);
+    for (struct rp_child *child = watch.first; child != NULL; child = child->next)
+        if (!rp_child_ended(child) && child->bound_ns > most)
+            most = child->bound_ns;
+    pthread_mutex_unlock(&watch.lock);
+    return most;
+}
+
 /* The process ends. */
 static void finish_all(void)
 {
+    uint64_t begin = rp_monotonic_ns();
+    if (!watch.runs)
+        return;
+    while (rp_monotonic_ns() - begin < bound_of_open())
+        rp_pause_ns(FINISH_NAP_NS);
     pthread_mutex_lock(&watch.lock);
-    for (struct rp_child *child = watch.first; child != NULL; child = child->next)
-        rp_child_finish(child, child->bound_ns);
     watch.first = NULL;
     watch.stops = true;
     bool runs = watch.runs;

@@ -149,6 +149,8 @@ static void stop(struct rp_gather *gather)
 {
     atomic_store(&gather->following, false);
     rp_gather_watch(gather, false);
+    if (gather->joined)
+        rp_replay_child(gather->replay, false); /* it issues nothing more: the others need not wait for it */
     rp_replay_end(gather->replay);
 }
 

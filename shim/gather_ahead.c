@@ -36,6 +36,29 @@ static void unclaim(const struct rp_gather *gather)
         atomic_compare_exchange_strong(&claims[gather->device], &owner, NULL);
 }
 
+/* The pointer is under its lock for who ends the communicator from another thread; this one reads it without. */
+static void set_child(struct rp_gather *gather, struct rp_child *child)
+{
+    pthread_mutex_lock(&gather->child_lock);
+    gather->child = child;
+    pthread_mutex_unlock(&gather->child_lock);
+}
+
+static void end_child(struct rp_gather *gather)
+{
+    struct rp_child *child = gather->child;
+    set_child(gather, NULL);
+    rp_child_abort(child);
+}
+
+void rp_gather_cut_child(struct rp_gather *gather)
+{
+    pthread_mutex_lock(&gather->child_lock);
+    if (gather->child != NULL)
+        rp_child_cut(gather->child);
+    pthread_mutex_unlock(&gather->child_lock);
+}
+
 static void join_child(struct rp_gather *gather, const struct rp_replay_id *id)
 {
     const struct rp_agree *agree = rp_channel_agree(gather->channel);
@@ -43,8 +66,8 @@ static void join_child(struct rp_gather *gather, const struct rp_replay_id *id)
     gather->told = RP_CHILD_JOINING;
     gather->joined = true;
     if (claim(gather))
-        gather->child =
-            rp_child_join(gather->real, gather->device, agree->nranks, agree->rank, id, rp_gather_options.timeout_ns);
+        set_child(gather, rp_child_join(gather->real, gather->device, agree->nranks, agree->rank, id,
+                                        rp_gather_options.timeout_ns));
 }
 
 /* Nothing is issued there any more: it ends once what was issued has ended on all ranks. */
@@ -97,8 +120,7 @@ static void warm_child(struct rp_gather *gather, cudaStream_t stream)
         rp_pause_ns(WARM_NAP_NS);
     if (rp_child_poll(gather->child) == RP_CHILD_READY)
         return;
-    rp_child_abort(gather->child);
-    gather->child = NULL;
+    end_child(gather);
 }
 
 /* ---------------------------------------------------------------- live buffers */
@@ -151,7 +173,7 @@ static void copy_live(struct rp_gather *gather, const struct rp_replay_fill *fil
 /* Where a child has failed on one rank, the others end theirs too, and with it what that rank will never issue. */
 static void issue(struct rp_gather *gather, const struct rp_replay_fill *fill, cudaStream_t stream, bool behind)
 {
-    struct rp_agree *agree = rp_channel_agree(gather->channel);
+    const struct rp_agree *agree = rp_channel_agree(gather->channel);
     bool failed = rp_agree_largest_child(agree) == RP_CHILD_OF_RANK_FAILED;
     if (gather->child == NULL)
         return;
@@ -159,7 +181,6 @@ static void issue(struct rp_gather *gather, const struct rp_replay_fill *fill, c
     if (!failed && rp_child_fill(gather->child, gather->slots, fill, stream, behind))
         return;
     rp_replay_child(gather->replay, false);
-    rp_agree_give_up(agree);
     rp_gather_drop_child(gather);
 }
 
@@ -176,8 +197,7 @@ void rp_gather_issue(struct rp_gather *gather, const struct rp_call *call)
 
 void rp_gather_drop_child(struct rp_gather *gather)
 {
-    rp_child_abort(gather->child);
-    gather->child = NULL;
+    end_child(gather);
     unclaim(gather);
 }
 

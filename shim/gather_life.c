@@ -92,6 +92,7 @@ struct rp_gather *rp_gather_announce(uint64_t key, uint32_t seats, bool blocking
     struct rp_gather *gather = configured ? calloc(1, sizeof *gather) : NULL;
     if (gather == NULL)
         return NULL;
+    pthread_mutex_init(&gather->child_lock, NULL);
     gather->why_not = blocking ? hindrance() : NONBLOCKING;
     if (seats < 2)
         gather->why_not = "it has one rank";
@@ -212,8 +213,10 @@ void rp_gather_end(struct rp_gather *gather, bool aborted)
 {
     if (gather == NULL)
         return;
-    if (aborted)
+    if (aborted) {
         atomic_store(&gather->aborted, true);
+        rp_gather_cut_child(gather);
+    }
     atomic_store(&gather->ending, true);
     atomic_store(&gather->following, false);
     if (gather->channel != NULL)
@@ -238,6 +241,7 @@ void rp_gather_close(struct rp_gather *gather)
         rp_slots_destroy(gather->slots);
     rp_channel_close(gather->channel); /* NULL is allowed */
     free(gather->sends);
+    pthread_mutex_destroy(&gather->child_lock);
     free(gather);
 }
 

@@ -5,6 +5,8 @@
 #ifndef RP_GATHER_PRIVATE_H
 #define RP_GATHER_PRIVATE_H
 
+#include <pthread.h>
+
 #include "shim/channel.h"
 #include "shim/child.h"
 #include "shim/gather.h"
@@ -23,6 +25,7 @@ struct rp_gather {
     struct rp_slots *slots;
     const struct rp_nccl *real;   /* of the library that the last call went to */
     struct rp_child *child;       /* or NULL */
+    pthread_mutex_t child_lock;   /* over the pointer, for rp_gather_cut_child() */
     enum rp_child_state told;     /* of the child, to the engine */
     bool joined;                  /* it was told to join a child that not all have left */
     struct rp_gather_send *sends; /* by entry of the plan that gathers ahead */
@@ -68,6 +71,9 @@ bool rp_gather_can(const struct rp_gather *gather, enum rp_word word);
  * stream, the clock that the plan goes by; a reduction's stream stands still for what is computed long after.
  */
 void rp_gather_issue(struct rp_gather *gather, const struct rp_call *call);
+
+/* By any thread: the communicator is aborted, and a call that stands in its child comes out. */
+void rp_gather_cut_child(struct rp_gather *gather);
 
 /* Its end; the lane has none any more. At most a second (child.h). */
 void rp_gather_drop_child(struct rp_gather *gather);

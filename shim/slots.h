@@ -106,9 +106,9 @@ bool rp_slots_fill_begin(struct rp_slots *slots, uint32_t slot, uint32_t snapsho
 bool rp_slots_fill_end(struct rp_slots *slots, uint32_t slot, uint32_t snapshot, cudaStream_t stream, uint64_t serial);
 
 /*
- * The child on whose stream fills go is aborted. Before: those that have not ended on the device are nobody's, since
- * an aborted gather ends as if it were done. Behind it, when nothing more comes on the stream: those that were begun
- * there and not ended do so, as nobody's, also where the set was resized since.
+ * The child on whose stream fills go is aborted. Before: what was filled there is not served any more, since an aborted
+ * gather ends as if it were done; takes no lock, for the one who holds it may stand still until the abort. Behind it,
+ * when nothing more comes on the stream: what was filled there is nobody's, also where the set was resized since.
  */
 void rp_slots_fill_cut(struct rp_slots *slots, cudaStream_t stream);
 void rp_slots_fill_drop(struct rp_slots *slots, cudaStream_t stream);

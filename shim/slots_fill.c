@@ -145,26 +145,26 @@ static void each_slot(struct rp_slots *slots, CUstream stream, void (*act)(struc
     rp_gpu_leave(&scope);
 }
 
-static void cut(struct rp_slot *slot, CUstream stream)
-{
-    if (slot->filler == stream && !rp_slot_order_settled(&slot->order))
-        slot->part = 0;
-}
-
 void rp_slots_fill_cut(struct rp_slots *slots, cudaStream_t stream)
 {
-    each_slot(slots, (CUstream)stream, cut);
+    atomic_store(&slots->cut, (CUstream)stream);
 }
 
 static void drop(struct rp_slot *slot, CUstream stream)
 {
+    if (slot->filler == stream) {
+        slot->part = 0;
+        slot->filler = NULL;
+    }
     if (slot->order.open == stream)
         close_nobodys(slot, stream);
 }
 
 void rp_slots_fill_drop(struct rp_slots *slots, cudaStream_t stream)
 {
+    CUstream cut = (CUstream)stream;
     each_slot(slots, (CUstream)stream, drop);
+    atomic_compare_exchange_strong(&slots->cut, &cut, NULL); /* another child's may have the same handle */
 }
 
 static bool live(struct rp_slots *slots, uint32_t number, CUstream stream, CUdeviceptr send, uint64_t bytes)
@@ -175,7 +175,8 @@ static bool live(struct rp_slots *slots, uint32_t number, CUstream stream, CUdev
     slot->part = slot->live = 0;
     slot->filler = NULL;
     if (bytes == 0 || bytes > slot->bytes / slots->nranks || !rp_slots_on_device(slots, send) ||
-        !rp_slots_wait_zeroed(slots, stream) || !rp_slot_order_write(&slot->order, stream))
+        !rp_slots_on_device(slots, send + bytes - 1) || !rp_slots_wait_zeroed(slots, stream) ||
+        !rp_slot_order_write(&slot->order, stream))
         return false;
     bool copied = rp_slots_stamp_cell(slots, stream, slot->serial, RP_SERIAL_NONE) &&
                   rp_slots_copy(stream, own_part(slots, slot, bytes), send, bytes);

@@ -101,6 +101,9 @@ struct rp_slots {
     _Atomic int state; /* enum rp_slots_state; release of rp_slots_destroy() pairs with acquire of rp_slots_sweep() */
     pthread_mutex_t lock; /* over all that follows */
     struct rp_slot_table table, snapshots;
+    /* The stream whose fills are cut off; NULL: none. Sequentially consistent: set before the abort, and so before what
+     * is filled by it looks as if it had ended. */
+    _Atomic(CUstream) cut;
     bool fills; /* gathers of ours go there: when memory is given back the largest slot stays, for all of them */
     struct rp_slot *graves, *free;
     uint32_t cells_used;

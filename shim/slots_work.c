@@ -194,8 +194,10 @@ static bool deliver(const struct rp_slots *slots, const struct rp_slot *slot, co
 static bool serve(struct rp_slots *slots, uint32_t number, const struct gather *gather, uint64_t *ticket_out)
 {
     struct rp_slot *slot = rp_slots_at(&slots->table, number);
-    if (slot == NULL || gather->bytes == 0 || gather->bytes != slot->part || gather->serial == RP_SERIAL_NONE ||
-        !entry_free(slots) || !places_fit(slots, gather) || !rp_slots_on_device(slots, gather->send) ||
+    if (slot == NULL || (slot->filler != NULL && slot->filler == atomic_load(&slots->cut)))
+        return false;
+    if (gather->bytes == 0 || gather->bytes != slot->part || gather->serial == RP_SERIAL_NONE || !entry_free(slots) ||
+        !places_fit(slots, gather) || !rp_slots_on_device(slots, gather->send) ||
         !rp_slots_on_device(slots, gather->receive) || !rp_slots_wait_zeroed(slots, gather->stream) ||
         !rp_slot_order_read(&slot->order, gather->stream))
         return false;

@@ -304,9 +304,7 @@ bool rp_replay_leaves(const struct rp_replay *replay)
 bool rp_replay_left(struct rp_replay *replay)
 {
     rp_agree_set_child(replay->agree, RP_CHILD_OF_RANK_IDLE);
-    uint64_t largest = rp_agree_largest_child(replay->agree);
-    return largest == RP_CHILD_OF_RANK_FAILED ||
-           (largest == RP_CHILD_OF_RANK_IDLE && rp_agree_least_child(replay->agree) == RP_CHILD_OF_RANK_IDLE);
+    return rp_agree_largest_child(replay->agree) != RP_CHILD_OF_RANK_JOINED; /* NONE: it has issued nothing */
 }
 
 void rp_replay_prepared(struct rp_replay *replay, bool ready)

@@ -146,6 +146,12 @@ void rp_ahead_done(struct rp_replay *replay, const struct rp_replay_step *step, 
 {
     struct rp_ahead *ahead = &replay->ahead;
 
+    if (result->failed && step->follow != RP_NO_ENTRY && step->word == RP_WORD_NONE) {
+        /* it is no part of the lane: what comes next may be the same again */
+        ahead->next = step->follow < ahead->next ? step->follow : ahead->next;
+        ahead->follows = true;
+        return;
+    }
     if (step->word != RP_WORD_NONE)
         word_done(replay, step, result->failed ? RP_VERDICT_NO : result->verdict);
     if (step->follow == RP_NO_ENTRY || !ahead->committed)

@@ -87,6 +87,10 @@ void rp_arming_propose(struct rp_replay *replay, uint64_t budget, uint64_t at)
  */
 static void propose(struct rp_replay *replay, uint64_t budget, uint64_t cycles)
 {
+    if (replay->plan.prefetches > 0 && rp_agree_largest_child(replay->agree) == RP_CHILD_OF_RANK_FAILED) {
+        go_alone(replay, budget);
+        return;
+    }
     if (replay->plan.prefetches > 0 && !replay->leader.joined) {
         propose_joining(replay, budget);
         return;

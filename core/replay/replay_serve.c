@@ -105,6 +105,9 @@ static void begin_cycle(struct rp_replay *replay)
     bool lost = order_lost(replay, armed, keeps);
     if (armed->end != RP_VERDICT_OPEN)
         rp_arming_end(replay, RP_REST_ENDED);
+    else if (replay->agree->rank == 0 && replay->plan.prefetches > 0 &&
+             rp_agree_largest_child(replay->agree) == RP_CHILD_OF_RANK_FAILED)
+        rp_arming_end(replay, RP_REST_CHILD);
     else if (replay->agree->rank == 0 && (armed->bad_cycles >= 2 || lost))
         rp_arming_end(replay, lost ? RP_REST_ORDER : RP_REST_MISSES);
 }

@@ -29,6 +29,7 @@ struct sim_action {
     uint64_t bytes;
     unsigned ranks;            /* a bit each; an op only some issue is a program error, on purpose */
     bool fails;                /* the call returns an error */
+    unsigned refused;          /* on these ranks it does so at first, and is made again */
     bool grouped;              /* in one group with the action before */
     bool withdrawn;            /* a rank never votes on it in time */
     uint64_t shard[SIM_RANKS]; /* of a gather: what each rank sends; filled in by sim_finish() */

@@ -60,7 +60,7 @@ struct sim_call {
     struct rp_op op;
     struct rp_replay_step step;
     struct rp_replay_result result;
-    bool voted;
+    bool fails, voted;
     uint32_t polls;
     enum rp_verdict own;
 };
@@ -102,6 +102,7 @@ struct sim_rank {
     } stamps[SIM_STAMPS];
     size_t stamp_count;
     uint64_t hits_possible; /* repeated gathers while armed */
+    bool refused;           /* the call at hand was, and is made again */
     bool dead, done;
     char last[200]; /* line told last */
     size_t entered[8];
@@ -369,6 +370,7 @@ static inline void sim_call_begin(struct sim_rank *rank, struct sim_action *acti
         .action = action,
         .op = sim_op(action, atomic_load(&rank->lane.next) + rank->call_count),
         .result = {.verdict = RP_VERDICT_YES},
+        .fails = action->fails,
     };
     rp_replay_next(rank->replay, &call->op, &call->step);
     call->result.send = gather && rank->sim->persistent ? action->unit + 1 : 0;
@@ -403,12 +405,12 @@ static inline void sim_settle(struct sim_rank *rank, struct sim_slot *slot)
 static inline bool sim_make_up_mind(struct sim_rank *rank, struct sim_call *call)
 {
     if (call->step.serve != RP_SERVE_KEEP) {
-        call->own = sim_child_can(rank, call->step.word) && !call->action->fails ? RP_VERDICT_YES : RP_VERDICT_NO;
+        call->own = sim_child_can(rank, call->step.word) && !call->fails ? RP_VERDICT_YES : RP_VERDICT_NO;
         return true;
     }
     struct sim_slot *slot = &rank->slots[call->step.slot];
     const struct sim_action *action = call->action;
-    call->own = call->step.vote;
+    call->own = call->fails ? RP_VERDICT_NO : call->step.vote;
     sim_settle(rank, slot);
     if (call->own == RP_VERDICT_YES && slot->bytes == 0) {
         rp_replay_lost(rank->replay);
@@ -478,6 +480,10 @@ static inline bool sim_begin(struct sim_rank *rank)
         } else {
             sim_turn(rank);
             sim_call_begin(rank, action);
+            rank->refused = !rank->refused && (action->refused >> rank->number & 1) != 0;
+            rank->calls[0].fails |= rank->refused;
+            if (rank->refused)
+                return true; /* at the same action */
         }
     }
     for (; rank->call_count > 0 && rank->at < program->count && program->actions[rank->at].grouped; rank->at++)
@@ -527,9 +533,9 @@ static inline void sim_call_plain(struct sim_rank *rank, struct sim_call *call)
     const struct rp_replay_step *step = &call->step;
     bool stores = step->serve == RP_SERVE_STORE || step->serve == RP_SERVE_KEEP;
 
-    call->action->plain++;
+    call->action->plain += !call->fails || call->action->fails;
     rank->now_ns += rank->sim->plain_ns + (call->action->bytes * rank->sim->mib_ns >> 20);
-    call->result.failed = call->action->fails;
+    call->result.failed = call->fails;
     if (step->stamp_end && !call->result.failed)
         sim_stamp(rank, step->position, RP_STAMP_END);
     rank->now_ns += step->fingerprint ? rank->sim->learn_ns : 0;
@@ -606,6 +612,10 @@ static inline void sim_issue(struct sim_rank *rank, struct sim_call *call)
     while (rp_replay_fill(rank->replay, &fill)) {
         issues = sim_hash(issues, fill.slot, sim_hash(fill.snapshot, fill.bytes, 0));
         sim_fill(rank, &fill);
+    }
+    if (call->fails && !call->action->fails) { /* refused */
+        assert_int_equal(issues, 0);
+        return;
     }
     if (call->action->issued)
         assert_int_equal(issues, call->action->issues);

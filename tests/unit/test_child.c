@@ -7,6 +7,7 @@
  */
 #include "tests/fake/ranks.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "shim/child.h"
@@ -548,9 +549,95 @@ static void is_watched_and_ended(int rank, int ranks)
     end(&world);
 }
 
+/* As many as may be under way are issued, and then no more: nobody stands still at a full queue. */
+static void piles_up(int rank, int ranks)
+{
+    struct world world = begin(rank, ranks);
+    CHECK(keep(&world, 1, 1, SMALL));
+    join_and_warm(&world);
+    if (rank < ranks - 1) {
+        unsigned count = 0;
+        while (count < 400 && fill(&world, 1, 1, SMALL))
+            count++;
+        CHECK(count == 64);
+        CHECK(rp_child_poll(world.child) == RP_CHILD_FAILED);
+        ranks_let(1);
+    } else {
+        for (int i = 0; i < ranks - 1; i++)
+            ranks_await();
+    }
+    end(&world);
+}
+
+/* Where they end there may be any number. */
+static void goes_on(int rank, int ranks)
+{
+    struct world world = begin(rank, ranks);
+    CHECK(keep(&world, 1, 1, SMALL));
+    join_and_warm(&world);
+    for (int i = 0; i < 200; i++) {
+        CHECK(fill(&world, 1, 1, SMALL));
+        settle_slot(&world, 1);
+    }
+    CHECK(serve(&world, 1, 1, SMALL, 1) == RP_COMPARE_EQUAL);
+    end(&world);
+}
+
+static void *cut_main(void *child)
+{
+    rp_thread.inside = true;
+    rp_child_cut(child);
+    return NULL;
+}
+
+/* Another thread ends it while the owner waits for the device. */
+static void is_cut(int rank, int ranks)
+{
+    pthread_t thread;
+    struct world world = begin(rank, ranks);
+    CHECK(keep(&world, 0, 1, LARGE));
+    join_and_warm(&world);
+    if (rank < ranks - 1) {
+        CHECK(fill(&world, 0, 0, LARGE));
+        CHECK(pthread_create(&thread, NULL, cut_main, world.child) == 0);
+        CUDA(cudaDeviceSynchronize());
+        CHECK(pthread_join(thread, NULL) == 0);
+        CHECK(rp_child_poll(world.child) == RP_CHILD_FAILED);
+        CHECK(serve(&world, 0, 1, LARGE, 1) == RP_COMPARE_PENDING);
+        ranks_let(1);
+    } else {
+        for (int i = 0; i < ranks - 1; i++)
+            ranks_await();
+    }
+    end(&world);
+}
+
+/* Who exits waits for what never comes no longer than the bound. */
+static void exits_all_the_same(int rank, int ranks)
+{
+    bound_ns = 20000000;
+    struct world world = begin(rank, ranks);
+    CHECK(keep(&world, 0, 1, LARGE));
+    join_and_warm(&world);
+    if (rank < ranks - 1) {
+        CHECK(fill(&world, 0, 0, LARGE));
+        ranks_let(1);
+        exit(0);
+    }
+    for (int i = 0; i < ranks - 1; i++)
+        ranks_await();
+    end(&world);
+}
+
 static void test_a_bound(void **state)
 {
     (void)state;
+    ranks_run(2, piles_up);
+    ranks_run(3, piles_up);
+    ranks_run(2, goes_on);
+    ranks_run(2, is_cut);
+    ranks_run(4, is_cut);
+    ranks_run(3, exits_all_the_same);
     ranks_run(2, is_watched);
     ranks_run(4, is_watched);
     ranks_run(8, is_watched_and_ended);

@@ -216,6 +216,25 @@ static void given_up_within_a_cycle(void **state)
     assert_true(cases > 24);
 }
 
+/* One rank's call is refused (a wrong argument), and made again: it is where the others are, and issues what they do.
+ */
+static void a_call_refused_within_a_cycle(void **state)
+{
+    (void)state;
+    for (uint32_t seed = 1; seed <= 24; seed++) {
+        struct sim *sim = job(2 + seed % 3, seed, 5);
+        plain_steps(sim, STEPS);
+        sim->program.actions[late_gather(sim, seed)].refused = 1u << seed % sim->nranks;
+        sim->program.actions[late_gather(sim, 2 * seed)].refused = 1u << seed % sim->nranks;
+        sim_run(sim);
+        for (uint32_t i = 0; i < sim->nranks; i++) {
+            assert_int_equal(sim->ranks[i].fills, sim->ranks[0].fills);
+            assert_int_equal(rp_replay_state(sim->ranks[i].replay), RP_REPLAY_ARMED); /* again */
+        }
+        sim_destroy(sim);
+    }
+}
+
 /* NCCL would pair one unit's part with another's from there on: nothing is served any more. */
 static void other_gathers_on_one_rank(void **state)
 {
@@ -439,6 +458,7 @@ int main(void)
         cmocka_unit_test(a_rank_that_is_never_ready),
         cmocka_unit_test(a_withdrawal_within_a_cycle),
         cmocka_unit_test(given_up_within_a_cycle),
+        cmocka_unit_test(a_call_refused_within_a_cycle),
         cmocka_unit_test(other_gathers_on_one_rank),
         cmocka_unit_test(memory_given_back),
         cmocka_unit_test(all_memory_given_back),

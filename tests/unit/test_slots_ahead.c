@@ -270,7 +270,7 @@ static void gate_pass(void *data)
     pthread_mutex_unlock(&gate->lock);
 }
 
-/* An abort comes while one fill is under way and another has ended: that one alone stays. */
+/* An abort comes while one fill is under way and another has ended: neither is served any more. */
 static void test_cut(void **state)
 {
     (void)state;
@@ -280,15 +280,19 @@ static void test_cut(void **state)
     await_all();
     ok(cudaLaunchHostFunc(child, gate_pass, &gate));
     assert_true(fill(1, 0, PART, RP_SERIAL_NONE));
-    rp_slots_fill_cut(slots, stream);
     rp_slots_fill_cut(slots, child);
     pthread_mutex_lock(&gate.lock);
     gate.open = true;
     pthread_cond_broadcast(&gate.changed);
     pthread_mutex_unlock(&gate.lock);
     await_all();
-    assert_int_equal(serve(0, PART, 1), RP_COMPARE_EQUAL);
+    assert_int_equal(serve(0, PART, 1), RP_COMPARE_PENDING);
     assert_int_equal(serve(1, PART, 1), RP_COMPARE_PENDING);
+    rp_slots_fill_drop(slots, child);
+    assert_int_equal(serve(0, PART, 1), RP_COMPARE_PENDING);
+    assert_int_equal(serve(1, PART, 1), RP_COMPARE_PENDING);
+    assert_true(fill(0, 0, PART, RP_SERIAL_NONE)); /* a stream of the same name */
+    assert_int_equal(serve(0, PART, 1), RP_COMPARE_EQUAL);
 }
 
 /* Bytes count, what fits stays, all or none; and where fills go a slot stays when the application wants memory. */
