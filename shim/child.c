@@ -61,21 +61,31 @@ static bool join(struct rp_child *child, uint32_t nranks, const struct rp_replay
                                               &child->comm, (int)nranks, unique, (int)child->rank, &config));
 }
 
+/* What was begun in vain. */
+static void unjoin(struct rp_child *child)
+{
+    if (child->comm != NULL && child->real->ncclCommAbort(child->comm) == ncclSuccess)
+        child->comm = NULL;
+    rp_child_stream_give(child);
+}
+
 /* Watched before anything is asked of NCCL; all or nothing. */
 static bool begin(struct rp_child *child, uint32_t nranks, const struct rp_replay_id *id)
 {
     struct rp_gpu_scope scope;
+    bool begun = false;
     if (!rp_child_watch(child))
         return false;
-    bool begun = false;
     if (rp_gpu_enter(&scope, child->device->context)) {
         begun = join(child, nranks, id);
         if (!begun)
-            rp_child_stream_give(child);
+            rp_child_unwatch(child);
+        if (!begun)
+            unjoin(child);
         rp_gpu_leave(&scope);
-    }
-    if (!begun)
+    } else {
         rp_child_unwatch(child);
+    }
     return begun;
 }
 
@@ -191,7 +201,7 @@ static bool firsts_find(struct rp_child *child, const struct rp_plan *plan)
 static void warm(struct rp_child *child, struct rp_slots *slots, const struct rp_plan *plan, cudaStream_t stream)
 {
     struct rp_gpu_scope scope;
-    if (child->state != RP_CHILD_JOINED && child->state != RP_CHILD_READY)
+    if (rp_child_taken(child) || (child->state != RP_CHILD_JOINED && child->state != RP_CHILD_READY))
         return;
     atomic_store(&child->slots, slots);
     child->state = RP_CHILD_FAILED;
@@ -208,7 +218,7 @@ static void warm(struct rp_child *child, struct rp_slots *slots, const struct rp
 void rp_child_warm(struct rp_child *child, struct rp_slots *slots, const struct rp_plan *plan, cudaStream_t stream)
 {
     pthread_mutex_lock(&child->lock);
-    warm(child, slots, plan, stream); /* FAILED once its end has begun */
+    warm(child, slots, plan, stream);
     pthread_mutex_unlock(&child->lock);
 }
 
@@ -254,22 +264,38 @@ static bool enqueued(struct rp_child *child)
     return result == ncclSuccess;
 }
 
+/*
+ * The gather that was issued RP_CHILD_OPEN before this one has ended, or does so within the bound. Else peers stand
+ * still: soon the device's queue would, and who enqueues in it.
+ */
+static bool has_room(struct rp_child *child, uint64_t number)
+{
+    uint64_t begin = rp_monotonic_ns();
+    CUresult result = CUDA_SUCCESS;
+    if (number >= RP_CHILD_OPEN)
+        result = rp_gpu_driver.p_cuEventQuery(child->ended[number % RP_CHILD_OPEN]);
+    while (result == CUDA_ERROR_NOT_READY && !rp_child_taken(child) && rp_monotonic_ns() - begin < child->bound_ns) {
+        rp_pause_ns(ENQUEUE_NAP_NS);
+        result = rp_gpu_driver.p_cuEventQuery(child->ended[number % RP_CHILD_OPEN]);
+    }
+    return result == CUDA_SUCCESS && !rp_child_taken(child);
+}
+
 /* What fails on this rank alone leaves the slot nobody's, and the gather is issued. */
 static bool fill_issue(struct rp_child *child, struct rp_slots *slots, const struct rp_replay_fill *fill,
                        cudaStream_t stream, bool behind)
 {
     uint64_t number = atomic_load(&child->issued);
-    CUevent ended = child->ended[number % RP_CHILD_OPEN];
     void *base;
-    if (number >= RP_CHILD_OPEN && rp_gpu_driver.p_cuEventQuery(ended) != CUDA_SUCCESS)
-        return false; /* peers stand still: soon the device's queue would, and who enqueues in it */
+    if (!has_room(child, number))
+        return false;
     if (behind && !follow(child, stream))
         return false;
     rp_slots_fill_begin(slots, fill->slot, fill->snapshot, child->stream, fill->bytes, &base);
     if (base == NULL || !gather_into(child, base, fill->bytes) || !enqueued(child))
         return false;
     rp_slots_fill_end(slots, fill->slot, fill->snapshot, child->stream, fill->serial);
-    if (rp_gpu_driver.p_cuEventRecord(ended, child->stream) != CUDA_SUCCESS)
+    if (rp_gpu_driver.p_cuEventRecord(child->ended[number % RP_CHILD_OPEN], child->stream) != CUDA_SUCCESS)
         return false;
     atomic_store(&child->issued, number + 1);
     return true;

@@ -12,6 +12,7 @@
  *                        other rank, microseconds, at most 2 s (then FAILED)
  *     rp_child_abort()   until NCCL has aborted it, at most 1 s; then a thread of ours is left to that. Where no thread
  *                        can be started it is done in the call, however long NCCL takes
+ *                        And, with 64 under way, until one has ended, at most `bound_ns` (then FAILED)
  *     the caller         from warm to READY: gather.c, at most REPRISE_TIMEOUT, then it aborts
  *
  * The ranks issue the same gathers in the same order: who decides what is issued sees to that (core/replay). A gather

@@ -71,13 +71,14 @@ static void end_of(struct rp_child *child, int which)
     free(child);
 }
 
-/* True: its owner is out, and stays out of NCCL. False: it stands in a call that the abort sets free. */
-static bool await_owner(struct rp_child *child)
+/* Until its owner is out: it stays out of NCCL from there on. Or it stands in a call that the abort sets free. */
+static void await_owner(struct rp_child *child)
 {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += OWNER_SECONDS;
-    return pthread_mutex_clocklock(&child->lock, CLOCK_MONOTONIC, &until) == 0;
+    if (pthread_mutex_clocklock(&child->lock, CLOCK_MONOTONIC, &until) == 0)
+        pthread_mutex_unlock(&child->lock);
 }
 
 /* Behind an abort NCCL enqueues nothing more: fills that are still open end with what the stream has. */
@@ -98,11 +99,10 @@ static void give(struct rp_child *child)
     struct rp_slots *slots = atomic_load(&child->slots);
     if (slots != NULL)
         rp_slots_fill_cut(slots, child->stream);
-    bool locked = await_owner(child);
+    await_owner(child);
     rp_child_unwatch(child);
-    child->real->ncclCommAbort(child->comm);
-    if (!locked)
-        pthread_mutex_lock(&child->lock);
+    child->real->ncclCommAbort(child->comm); /* without the lock: it may take long, and the owner asks how it stands */
+    pthread_mutex_lock(&child->lock);
     give_fills(child);
     pthread_mutex_unlock(&child->lock);
     end_of(child, RP_CHILD_GIVEN);
@@ -132,9 +132,9 @@ void rp_child_await(pthread_t thread)
     struct timespec until;
     int cancel;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += ABORT_SECONDS;
-    if (pthread_timedjoin_np(thread, NULL, &until) != 0)
+    if (pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &until) != 0)
         pthread_detach(thread);
     pthread_setcancelstate(cancel, NULL);
 }

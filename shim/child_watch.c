@@ -101,7 +101,7 @@ static void *watch_main(void *nothing)
     return nothing;
 }
 
-/* The most that one has, and whether all have ended. */
+/* So long those that are under way may be waited for; 0: all have ended. */
 static uint64_t bound_of_open(void)
 {
     uint64_t most = 0;
@@ -113,23 +113,29 @@ static uint64_t bound_of_open(void)
     return most;
 }
 
+/* True: there was a thread, which stops. */
+static bool stop(pthread_t *thread_out)
+{
+    pthread_mutex_lock(&watch.lock);
+    bool runs = watch.runs;
+    watch.first = NULL;
+    watch.stops = true;
+    watch.runs = false;
+    *thread_out = watch.thread;
+    pthread_cond_signal(&watch.changed);
+    pthread_mutex_unlock(&watch.lock);
+    return runs;
+}
+
 /* The process ends. */
 static void finish_all(void)
 {
     uint64_t begin = rp_monotonic_ns();
-    if (!watch.runs)
-        return;
+    pthread_t thread;
     while (rp_monotonic_ns() - begin < bound_of_open())
         rp_pause_ns(FINISH_NAP_NS);
-    pthread_mutex_lock(&watch.lock);
-    watch.first = NULL;
-    watch.stops = true;
-    bool runs = watch.runs;
-    watch.runs = false;
-    pthread_cond_signal(&watch.changed);
-    pthread_mutex_unlock(&watch.lock);
-    if (runs)
-        rp_child_await(watch.thread);
+    if (stop(&thread))
+        rp_child_await(thread);
 }
 
 bool rp_child_watch(struct rp_child *child)

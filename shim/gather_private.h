@@ -1,6 +1,6 @@
 /*
- * What the two files of serving share: gather_life.c (from the announcement to the end) and gather.c (the calls
- * between).
+ * What the files of serving share: gather_life.c (from the announcement to the end), gather.c (the calls between) and
+ * gather_ahead.c (the child communicator).
  */
 #ifndef RP_GATHER_PRIVATE_H
 #define RP_GATHER_PRIVATE_H

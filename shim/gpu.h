@@ -41,7 +41,6 @@
     X(cuEventCreate)             \
     X(cuEventRecord)             \
     X(cuEventQuery)              \
-    X(cuStreamQuery)             \
     X(cuThreadExchangeStreamCaptureMode)
 
 /* What only slots and gathers into them use; NULL where the driver is too old to have it. */

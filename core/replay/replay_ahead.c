@@ -87,6 +87,9 @@ void rp_ahead_ask(struct rp_replay *replay, struct rp_replay_step *step)
     step->follow = 0;
     ahead->follows = ahead->warmed && replay->plan.count > 1;
     ahead->next = 1;
+    /* here, for between this and the word's end ranks may see the arming end at different calls of a group */
+    for (size_t i = 0; i < replay->plan.count; i++)
+        replay->issued[i] = replay->cursor.actions[i] == RP_PLAN_PREFETCH;
     if (step->serve == RP_SERVE_KEEP)
         return;
     step->arming = replay->arming;
@@ -99,8 +102,6 @@ static void commit(struct rp_replay *replay, bool yes)
 
     ahead->committed = yes;
     ahead->follows = ahead->follows && yes;
-    for (size_t i = 0; i < replay->plan.count; i++)
-        replay->issued[i] = replay->cursor.actions[i] == RP_PLAN_PREFETCH;
 }
 
 /* Slots hold nothing behind it. */
@@ -149,7 +150,7 @@ void rp_ahead_done(struct rp_replay *replay, const struct rp_replay_step *step, 
     if (result->failed && step->follow != RP_NO_ENTRY && step->word == RP_WORD_NONE) {
         /* it is no part of the lane: what comes next may be the same again */
         ahead->next = step->follow < ahead->next ? step->follow : ahead->next;
-        ahead->follows = true;
+        ahead->follows = ahead->committed;
         return;
     }
     if (step->word != RP_WORD_NONE)

@@ -55,10 +55,12 @@ fresh() {
     ahead 128K
     run fresh 20
     [ "$output" = 0 ]
-    for rank in 1 2 3; do
-        diff <("$BUILD/reprise" show trace --csv --step all --rank 0 | cut -d, -f4,7,12- | grep -c ',prefetch$') \
-            <("$BUILD/reprise" show trace --csv --step all --rank $rank | cut -d, -f4,7,12- | grep -c ',prefetch$')
+    for rank in 0 1 2 3; do
+        "$BUILD/reprise" show trace --csv --step all --rank $rank > rows.$rank
+        sed 's/.*,//' rows.$rank > sources.$rank
     done
+    grep -q '^prefetch$' sources.0
+    cmp sources.0 sources.1 && cmp sources.0 sources.2 && cmp sources.0 sources.3
 }
 
 @test "gathers that begin late" { ahead 128K --late-gathers; }
@@ -107,13 +109,16 @@ fresh() {
     result plain "${train[@]}" --host-wait
     REPRISE_PREFETCH=1 REPRISE_BUDGET=128K result ahead "$BUILD/reprise" run --replay trace -- "${train[@]}" --host-wait
     cmp plain.out ahead.out && diff plain.err ahead.err && diff plain.status ahead.status
+    grep -q ' gathered ahead$' ahead.lines
 }
 
 @test "a rank that dies: the others end as without us" {
     result ahead env REPRISE_PREFETCH=1 REPRISE_BUDGET=128K "$BUILD/reprise" run --replay trace -- \
         "${train[@]}" --timeout 4 --kill 1:18
+    result plain "${train[@]}" --timeout 4 --kill 1:18
+    diff plain.status ahead.status
     [ "$(cat ahead.status)" != 0 ]
-    [ "$(prefetched ahead)" -gt 20 ] || grep -q ' gathered ahead$' ahead.lines
+    grep -q ' gathered ahead$' ahead.lines
 }
 
 @test "off unless asked for" {

@@ -552,6 +552,7 @@ static void is_watched_and_ended(int rank, int ranks)
 /* As many as may be under way are issued, and then no more: nobody stands still at a full queue. */
 static void piles_up(int rank, int ranks)
 {
+    bound_ns = 20000000;
     struct world world = begin(rank, ranks);
     CHECK(keep(&world, 1, 1, SMALL));
     join_and_warm(&world);

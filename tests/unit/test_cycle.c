@@ -254,7 +254,7 @@ static size_t random_lane(struct rp_cycle_item *items)
 static void like_the_reference(void **state)
 {
     (void)state;
-    struct rp_cycle_item items[RANDOM_MAX];
+    struct rp_cycle_item items[RANDOM_MAX] = {0};
     srand(7);
     for (int i = 0; i < 3000; i++) {
         size_t count = random_lane(items);
@@ -266,7 +266,7 @@ static void like_the_reference(void **state)
 static void small_items_change_nothing(void **state)
 {
     (void)state;
-    struct rp_cycle_item items[RANDOM_MAX], sparse[3 * RANDOM_MAX];
+    struct rp_cycle_item items[RANDOM_MAX] = {0}, sparse[3 * RANDOM_MAX] = {0};
     size_t place[RANDOM_MAX];
     srand(8);
     for (int i = 0; i < 500; i++) {
