@@ -42,7 +42,7 @@ without() {
 }
 
 # The doors of core/ that shim/ may use.
-doors='clock|event|lane|log|op|rule|status|record/(recorder|ring)|trace/(trace|trace_lane)|agree/agree|replay/(learn|plan|replay)'
+doors='clock|event|lane|log|op|quiet_thread|rule|status|record/(recorder|ring)|trace/(trace|trace_lane)|agree/agree|replay/(learn|plan|replay)'
 
 layer core 'core/[a-z0-9_]+\.h'
 layer core/trace 'core/(trace/)?[a-z0-9_]+\.h'

@@ -2,11 +2,11 @@
  * How a child ends: by abort, once, by its owner or by the watch, whichever comes first. NCCL's abort may take long, so
  * the owner leaves it to a thread after a second; whoever is last frees.
  */
-#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "core/clock.h"
+#include "core/quiet_thread.h"
 #include "shim/child_private.h"
 #include "shim/gpu.h"
 #include "shim/pause.h"
@@ -117,16 +117,6 @@ static void *give_main(void *argument)
     return NULL;
 }
 
-bool rp_child_thread(pthread_t *thread_out, void *(*run)(void *argument), void *argument)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool started = pthread_create(thread_out, NULL, run, argument) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return started;
-}
-
 void rp_child_await(pthread_t thread)
 {
     struct timespec until;
@@ -144,7 +134,7 @@ void rp_child_cut(struct rp_child *child)
     pthread_t thread;
     if (atomic_exchange(&child->taken, true))
         return;
-    if (rp_child_thread(&thread, give_main, child))
+    if (rp_quiet_thread_create(&thread, NULL, give_main, child) == 0)
         pthread_detach(thread);
     else
         atomic_store(&child->taken, false); /* the watch comes by again */
@@ -155,9 +145,8 @@ void rp_child_abort(struct rp_child *child)
     pthread_t thread;
     if (child == NULL)
         return;
-    rp_child_unwatch(child);
     bool first = !atomic_exchange(&child->taken, true);
-    bool started = first && rp_child_thread(&thread, give_main, child);
+    bool started = first && rp_quiet_thread_create(&thread, NULL, give_main, child) == 0;
     if (first && !started)
         give(child);
     end_of(child, RP_CHILD_LEFT);

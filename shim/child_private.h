@@ -71,8 +71,6 @@ bool rp_child_ended(struct rp_child *child);
 /* In the device's context. */
 void rp_child_stream_give(const struct rp_child *child);
 
-/* The application's signals are not for a thread of ours. False: it was not started. */
-bool rp_child_thread(pthread_t *thread_out, void *(*run)(void *argument), void *argument);
 /* At most a second; then it is left alone. */
 void rp_child_await(pthread_t thread);
 

@@ -6,22 +6,21 @@
  *     gather n ── looked at ── ended ─► gather n + 1
  *                        └──── not ended in time ─► rp_child_cut()
  *
- * At the process's end children finish what they have issued, within that bound once: peers that have not come to it
- * need this rank. That is an exit handler, since the driver is still there then; the library's own end is too late.
+ * At the process's end children finish what they have issued, for at most REPRISE_TIMEOUT: peers that have not come to
+ * it need this rank. That is an exit handler, since the driver is still there then; the library's own end is too late.
  *
- * Threads: watch and unwatch by any. The watch's lock is above a child's; the thread only ever tries a child's, which
- * is held while NCCL enqueues.
+ * Threads: watch and unwatch by any. Nothing here takes a child's lock, and nothing is enqueued under the watch's.
  */
 #include <stdlib.h>
 #include <time.h>
 
 #include "core/clock.h"
+#include "core/quiet_thread.h"
 #include "shim/child_private.h"
 #include "shim/gpu.h"
 #include "shim/pause.h"
-#include "shim/runtime.h"
 
-#define FINISH_NAP_NS 100000
+#define EXIT_NAP_NS 100000
 #define LOOK_NS 100000000 /* less than a second */
 /* A rank whose host is late within a step costs its peers no child so soon; nobody but who waits for the device waits.
  */
@@ -86,7 +85,6 @@ static void look_at_all(void)
 
 static void *watch_main(void *nothing)
 {
-    rp_thread.inside = true; /* what NCCL calls is no call of the application */
     pthread_mutex_lock(&watch.lock);
     while (!watch.stops) {
         struct timespec until;
@@ -133,7 +131,7 @@ static void finish_all(void)
     uint64_t begin = rp_monotonic_ns();
     pthread_t thread;
     while (rp_monotonic_ns() - begin < bound_of_open())
-        rp_pause_ns(FINISH_NAP_NS);
+        rp_pause_ns(EXIT_NAP_NS);
     if (stop(&thread))
         rp_child_await(thread);
 }
@@ -144,7 +142,7 @@ bool rp_child_watch(struct rp_child *child)
     if (!watch.exits)
         watch.exits = atexit(finish_all) == 0;
     if (watch.exits && !watch.runs && !watch.stops)
-        watch.runs = rp_child_thread(&watch.thread, watch_main, NULL);
+        watch.runs = rp_quiet_thread_create(&watch.thread, NULL, watch_main, NULL) == 0;
     bool watched = watch.exits && watch.runs;
     if (watched) {
         child->next = watch.first;

@@ -9,13 +9,13 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "core/log.h"
+#include "core/quiet_thread.h"
 #include "core/record/recorder_fold.h"
 #include "core/trace/trace_writer.h"
 
@@ -283,18 +283,14 @@ static void *background_main(void *argument)
     return NULL;
 }
 
-/* Detached, since nobody may wait for it without a bound; and with all signals blocked, which it inherits. */
+/* Detached, since nobody may wait for it without a bound. */
 static int create_thread(struct background *background)
 {
     pthread_t thread;
     pthread_attr_t detached;
-    sigset_t all, before;
     pthread_attr_init(&detached);
     pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&thread, &detached, background_main, background);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int error = rp_quiet_thread_create(&thread, &detached, background_main, background);
     pthread_attr_destroy(&detached);
     return error;
 }
