@@ -12,6 +12,8 @@ _Static_assert(sizeof(struct rp_replay_id) == sizeof(ncclUniqueId), "an id is NC
 /* NCCL's thread enqueues a gather within microseconds; it takes longer only where the device's queue is full. */
 #define ENQUEUE_NS UINT64_C(2000000000)
 #define ENQUEUE_NAP_NS 10000
+#define CTAS_MOST 8
+
 bool rp_child_id(const struct rp_nccl *real, struct rp_replay_id *id_out)
 {
     ncclUniqueId id;
@@ -55,37 +57,24 @@ static bool join(struct rp_child *child, uint32_t nranks, const struct rp_replay
     config.blocking = 0;
 #if NCCL_VERSION_CODE >= 21700
     config.minCTAs = 1;
-    config.maxCTAs = RP_CHILD_CTAS;
+    config.maxCTAs = CTAS_MOST;
 #endif
     return stream_make(child) == RP_OK && rp_nccl_accepted(child->real->ncclCommInitRankConfig(
                                               &child->comm, (int)nranks, unique, (int)child->rank, &config));
 }
 
-/* What was begun in vain. */
-static void unjoin(struct rp_child *child)
-{
-    if (child->comm != NULL && child->real->ncclCommAbort(child->comm) == ncclSuccess)
-        child->comm = NULL;
-    rp_child_stream_give(child);
-}
-
-/* Watched before anything is asked of NCCL; all or nothing. */
+/* All or nothing. Watched already: while nothing is issued the watch asks for no event. */
 static bool begin(struct rp_child *child, uint32_t nranks, const struct rp_replay_id *id)
 {
     struct rp_gpu_scope scope;
-    bool begun = false;
-    if (!rp_child_watch(child))
+    if (!rp_gpu_enter(&scope, child->device->context))
         return false;
-    if (rp_gpu_enter(&scope, child->device->context)) {
-        begun = join(child, nranks, id);
-        if (!begun)
-            rp_child_unwatch(child);
-        if (!begun)
-            unjoin(child);
-        rp_gpu_leave(&scope);
-    } else {
-        rp_child_unwatch(child);
-    }
+    bool begun = join(child, nranks, id);
+    if (!begun && child->comm != NULL)
+        child->real->ncclCommAbort(child->comm);
+    if (!begun)
+        rp_child_stream_give(child);
+    rp_gpu_leave(&scope);
     return begun;
 }
 
@@ -104,8 +93,9 @@ struct rp_child *rp_child_join(const struct rp_nccl *real, int device, uint32_t 
     child->rank = rank;
     child->bound_ns = bound_ns;
     child->state = RP_CHILD_JOINING;
-    if (begin(child, nranks, id))
+    if (rp_child_watch(child) && begin(child, nranks, id))
         return child;
+    rp_child_unwatch(child);
     pthread_mutex_destroy(&child->lock);
     free(child);
     return NULL;
@@ -272,12 +262,10 @@ static bool has_room(struct rp_child *child, uint64_t number)
 {
     uint64_t begin = rp_monotonic_ns();
     CUresult result = CUDA_SUCCESS;
-    if (number >= RP_CHILD_OPEN)
-        result = rp_gpu_driver.p_cuEventQuery(child->ended[number % RP_CHILD_OPEN]);
-    while (result == CUDA_ERROR_NOT_READY && !rp_child_taken(child) && rp_monotonic_ns() - begin < child->bound_ns) {
+    while (number >= RP_CHILD_OPEN &&
+           (result = rp_gpu_driver.p_cuEventQuery(child->ended[number % RP_CHILD_OPEN])) == CUDA_ERROR_NOT_READY &&
+           !rp_child_taken(child) && rp_monotonic_ns() - begin < child->bound_ns)
         rp_pause_ns(ENQUEUE_NAP_NS);
-        result = rp_gpu_driver.p_cuEventQuery(child->ended[number % RP_CHILD_OPEN]);
-    }
     return result == CUDA_SUCCESS && !rp_child_taken(child);
 }
 

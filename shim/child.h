@@ -38,21 +38,7 @@
 struct rp_nccl;
 struct rp_child;
 
-#define RP_CHILD_CTAS 8
-
-/* X(enumerator, name) */
-#define RP_CHILD_STATES(X) \
-    X(JOINING, "joining")  \
-    X(JOINED, "joined")    \
-    X(WARMING, "warming")  \
-    X(READY, "ready")      \
-    X(FAILED, "failed")
-
-enum rp_child_state {
-#define X(name, text) RP_CHILD_##name,
-    RP_CHILD_STATES(X)
-#undef X
-};
+enum rp_child_state { RP_CHILD_JOINING, RP_CHILD_JOINED, RP_CHILD_WARMING, RP_CHILD_READY, RP_CHILD_FAILED };
 
 /* By rank 0: what all ranks must have to join. False: NCCL gives none. */
 bool rp_child_id(const struct rp_nccl *real, struct rp_replay_id *id_out);

@@ -173,13 +173,13 @@ static void copy_live(struct rp_gather *gather, const struct rp_replay_fill *fil
 /* Where a child has failed on one rank, the others end theirs too, and with it what that rank will never issue. */
 static void issue(struct rp_gather *gather, const struct rp_replay_fill *fill, cudaStream_t stream, bool behind)
 {
-    const struct rp_agree *agree = rp_channel_agree(gather->channel);
-    bool failed = rp_agree_largest_child(agree) == RP_CHILD_OF_RANK_FAILED;
     if (gather->child == NULL)
         return;
-    copy_live(gather, fill, stream);
-    if (!failed && rp_child_fill(gather->child, gather->slots, fill, stream, behind))
-        return;
+    if (rp_agree_largest_child(rp_channel_agree(gather->channel)) != RP_CHILD_OF_RANK_FAILED) {
+        copy_live(gather, fill, stream);
+        if (rp_child_fill(gather->child, gather->slots, fill, stream, behind))
+            return;
+    }
     rp_replay_child(gather->replay, false);
     rp_gather_drop_child(gather);
 }
