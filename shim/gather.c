@@ -112,15 +112,10 @@ static uint64_t budget_now(struct rp_gather *gather)
 /* Another lane may have got what was told of as free. */
 static bool get_slots(struct rp_gather *gather, const struct rp_plan *plan)
 {
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < plan->slot_count; i++)
-        bytes += plan->slot_bytes[i];
-    for (size_t i = 0; i < plan->snapshot_count; i++)
-        bytes += plan->snapshot_bytes[i];
     ask_budget(gather);
     gather->has_slots = true; /* also where it has fewer than it wants */
     rp_gather_expect_sends(gather, plan);
-    return bytes <= gather->budget &&
+    return rp_plan_bytes(plan) <= gather->budget &&
            rp_slots_resize_ahead(gather->slots, plan->slot_bytes, plan->slot_count, plan->snapshot_bytes,
                                  plan->snapshot_count, plan->prefetches > 0) == RP_OK;
 }

@@ -116,6 +116,36 @@ enum rp_status rp_plan_compile(const struct rp_learned *items, size_t count, uin
     return rp_plan_compile_ahead(items, count, nranks, budget, granule, &(struct rp_plan_ahead){0}, plan_out);
 }
 
+uint64_t rp_plan_received(const struct rp_learned *item, uint32_t nranks)
+{
+    bool everywhere = item->kind == RP_OP_ALL_GATHER || item->kind == RP_OP_REDUCE_SCATTER ||
+                      item->kind == RP_OP_ALL_TO_ALL || item->kind == RP_OP_GATHER || item->kind == RP_OP_SCATTER;
+    uint64_t parts = everywhere ? nranks - 1 : item->kind == RP_OP_ALL_REDUCE ? 2 : 1;
+
+    if (parts != 0 && item->bytes > UINT64_MAX / parts)
+        return UINT64_MAX;
+    return item->bytes * parts;
+}
+
+int rp_plan_compare_sized(const void *left, const void *right)
+{
+    const struct rp_plan_sized *a = left, *b = right;
+    if (a->bytes != b->bytes)
+        return a->bytes < b->bytes ? -1 : 1;
+    return (a->place > b->place) - (a->place < b->place);
+}
+
+uint64_t rp_plan_bytes(const struct rp_plan *plan)
+{
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < plan->slot_count; i++)
+        bytes += plan->slot_bytes[i];
+    for (size_t i = 0; i < plan->snapshot_count; i++)
+        bytes += plan->snapshot_bytes[i];
+    return bytes;
+}
+
 void rp_plan_free(struct rp_plan *plan)
 {
     free(plan->entries);

@@ -43,16 +43,11 @@ static inline bool rp_plan_serves(uint8_t action)
     return action == RP_PLAN_KEEP || action == RP_PLAN_PREFETCH;
 }
 
-/* What a prefetch sends. X(enumerator, name) */
-#define RP_PLAN_SOURCES(X)                                                                    \
-    X(NOTHING, "-")         /* no prefetch */                                                 \
-    X(SNAPSHOT, "snapshot") /* the copy of this rank's part that the unit's snapshot holds */ \
-    X(LIVE, "live")         /* the send buffer of the app, which it always sends from */
-
+/* What a prefetch sends. */
 enum rp_plan_source {
-#define X(name, text) RP_PLAN_FROM_##name,
-    RP_PLAN_SOURCES(X)
-#undef X
+    RP_PLAN_FROM_NOTHING,  /* no prefetch */
+    RP_PLAN_FROM_SNAPSHOT, /* the copy of this rank's part that the unit's snapshot holds */
+    RP_PLAN_FROM_LIVE      /* the send buffer of the app, which it always sends from */
 };
 
 #define RP_NO_UNIT UINT32_MAX
@@ -183,6 +178,9 @@ struct rp_plan_ahead {
 #define RP_PLAN_LOOKAHEAD 64u
 enum rp_status rp_plan_compile_ahead(const struct rp_learned *items, size_t count, uint32_t nranks, uint64_t budget,
                                      uint64_t granule, const struct rp_plan_ahead *ahead, struct rp_plan *plan_out);
+
+/* Memory that the plan takes on a rank: slots and snapshots. */
+uint64_t rp_plan_bytes(const struct rp_plan *plan);
 
 void rp_plan_free(struct rp_plan *plan);
 

@@ -42,12 +42,11 @@ void rp_best_copy(struct rp_best *to, const struct rp_best *from, size_t count)
 
 void rp_search_take(struct rp_search *search, const struct rp_score *score)
 {
-    size_t count = search->model.count;
+    const struct rp_draft *draft = &search->draft;
+    struct rp_best found = {
+        .score = *score, .choices = draft->choices, .slot = draft->slot, .snapshot = draft->snapshot};
 
-    search->best.score = *score;
-    memcpy(search->best.choices, search->draft.choices, count * sizeof(*search->best.choices));
-    memcpy(search->best.slot, search->draft.slot, count * sizeof(*search->best.slot));
-    memcpy(search->best.snapshot, search->draft.snapshot, count * sizeof(*search->best.snapshot));
+    rp_best_copy(&search->best, &found, search->model.count);
 }
 
 void rp_search_back_to_best(struct rp_search *search)

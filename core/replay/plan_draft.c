@@ -8,44 +8,25 @@
 
 /* ---------------------------------------------------------------- making */
 
-/* UINT64_MAX: more than can be counted, or had. */
-static uint64_t whole_granules(uint64_t bytes, uint64_t parts, uint64_t granule)
-{
-    uint64_t most = UINT64_MAX - (granule - 1);
-    return bytes > most / parts ? UINT64_MAX : (bytes * parts + granule - 1) / granule * granule;
-}
-
-struct sized {
-    uint64_t bytes;
-    size_t place;
-};
-
-static int compare_sized(const void *left, const void *right)
-{
-    const struct sized *a = left, *b = right;
-    if (a->bytes != b->bytes)
-        return a->bytes > b->bytes ? -1 : 1;
-    return (a->place < b->place) - (a->place > b->place);
-}
-
+/* The largest first. */
 static enum rp_status sort_by_size(struct rp_draft *draft)
 {
-    struct sized *sized = calloc(draft->model->count, sizeof(*sized));
+    struct rp_plan_sized *sized = calloc(draft->model->count, sizeof(*sized));
 
     if (sized == NULL)
         return RP_NO_MEMORY;
     bool sorted = true;
-    for (size_t place = draft->model->count; place-- > 0;) {
+    for (size_t place = 0; place < draft->model->count; place++) {
         if (!draft->model->entries[place].gather)
             continue;
-        struct sized *next = &sized[draft->gathers++];
-        *next = (struct sized){.bytes = draft->unit_bytes[place], .place = place};
-        sorted = sorted && (next == sized || next[-1].bytes >= next->bytes);
+        struct rp_plan_sized *next = &sized[draft->gathers++];
+        *next = (struct rp_plan_sized){.bytes = draft->unit_bytes[place], .place = place};
+        sorted = sorted && (next == sized || next[-1].bytes <= next->bytes);
     }
     if (!sorted)
-        qsort(sized, draft->gathers, sizeof(*sized), compare_sized);
+        qsort(sized, draft->gathers, sizeof(*sized), rp_plan_compare_sized);
     for (size_t i = 0; i < draft->gathers; i++)
-        draft->by_size[i] = sized[i].place;
+        draft->by_size[i] = sized[draft->gathers - 1 - i].place;
     free(sized);
     return RP_OK;
 }
@@ -104,8 +85,8 @@ enum rp_status rp_draft_make(struct rp_model *model, const struct rp_plan *plan,
         draft.choices == NULL || draft.slot == NULL || draft.snapshot == NULL || draft.reached == NULL)
         return RP_NO_MEMORY;
     for (size_t place = 0; place < count; place++) {
-        draft.unit_bytes[place] = whole_granules(plan->entries[place].bytes, nranks, granule);
-        draft.shard_bytes[place] = whole_granules(plan->entries[place].bytes, 1, granule);
+        draft.unit_bytes[place] = rp_plan_granules(plan->entries[place].bytes, nranks, granule);
+        draft.shard_bytes[place] = rp_plan_granules(plan->entries[place].bytes, 1, granule);
     }
     find_heads(draft_out);
     enum rp_status status = sort_by_size(draft_out);

@@ -100,25 +100,17 @@ static bool add_run(struct keeper *keeper, size_t number, struct played *played)
     return true;
 }
 
-/* Bytes of a slot; 0: more than can be counted. */
-static uint64_t slot_size(const struct keeper *keeper, uint64_t bytes)
-{
-    uint64_t most = UINT64_MAX - (keeper->granule - 1);
-    if (bytes > most / keeper->nranks)
-        return 0;
-    return (bytes * keeper->nranks + keeper->granule - 1) / keeper->granule * keeper->granule;
-}
-
 /* As far as the budget goes. */
 static void find_runs(struct keeper *keeper, size_t number, uint64_t budget)
 {
     const struct size_class *class = &keeper->classes[number];
     struct rp_share_size *size = &keeper->sizes[number];
-    uint64_t bytes = slot_size(keeper, class->bytes), fit = bytes == 0 ? 0 : budget / bytes;
+    uint64_t bytes = rp_plan_granules(class->bytes, keeper->nranks, keeper->granule),
+             fit = bytes == UINT64_MAX ? 0 : budget / bytes;
     struct played played = {.most = rp_plan_cache_slots(&keeper->cache, keeper->next + class->first, class->count)};
 
     played.most = fit < played.most ? (size_t)fit : played.most;
-    *size = (struct rp_share_size){.bytes = bytes == 0 ? UINT64_MAX : bytes, .first = keeper->run_count};
+    *size = (struct rp_share_size){.bytes = bytes, .first = keeper->run_count};
     while (add_run(keeper, number, &played)) {
     }
 }
@@ -179,7 +171,7 @@ static enum rp_status number_slots(const struct keeper *keeper, struct rp_plan *
             continue;
         if (number[entry->slot] == RP_NO_SLOT) {
             number[entry->slot] = (uint32_t)plan->slot_count;
-            plan->slot_bytes[plan->slot_count++] = slot_size(keeper, entry->bytes);
+            plan->slot_bytes[plan->slot_count++] = rp_plan_granules(entry->bytes, keeper->nranks, keeper->granule);
         }
         entry->slot = number[entry->slot];
     }
@@ -202,20 +194,7 @@ static enum rp_status assign(struct keeper *keeper, struct rp_plan *plan)
 
 /* ---------------------------------------------------------------- members and classes */
 
-struct sized {
-    uint64_t bytes;
-    size_t place;
-};
-
-static int compare_sized(const void *left, const void *right)
-{
-    const struct sized *a = left, *b = right;
-    if (a->bytes != b->bytes)
-        return a->bytes < b->bytes ? -1 : 1;
-    return (a->place > b->place) - (a->place < b->place);
-}
-
-static void add_member(struct keeper *keeper, const struct sized *sized, size_t *number)
+static void add_member(struct keeper *keeper, const struct rp_plan_sized *sized, size_t *number)
 {
     struct size_class *last = keeper->class_count == 0 ? NULL : &keeper->classes[keeper->class_count - 1];
 
@@ -227,7 +206,7 @@ static void add_member(struct keeper *keeper, const struct sized *sized, size_t 
     keeper->places[keeper->count++] = sized->place;
 }
 
-static size_t sorted_by_size(const struct rp_plan *plan, struct sized *sized)
+static size_t sorted_by_size(const struct rp_plan *plan, struct rp_plan_sized *sized)
 {
     size_t count = 0;
     bool sorted = true;
@@ -237,17 +216,17 @@ static size_t sorted_by_size(const struct rp_plan *plan, struct sized *sized)
         if (entry->kind != RP_OP_ALL_GATHER || entry->bytes == 0)
             continue;
         sorted = sorted && (count == 0 || sized[count - 1].bytes <= entry->bytes);
-        sized[count++] = (struct sized){.bytes = entry->bytes, .place = place};
+        sized[count++] = (struct rp_plan_sized){.bytes = entry->bytes, .place = place};
     }
     if (!sorted)
-        qsort(sized, count, sizeof(*sized), compare_sized);
+        qsort(sized, count, sizeof(*sized), rp_plan_compare_sized);
     return count;
 }
 
 /* Every gather becomes a member; the links, from place to place, become links from member to member. */
 static enum rp_status find_members(struct keeper *keeper, const struct rp_plan *plan, const size_t *next)
 {
-    struct sized *sized = calloc(plan->count, sizeof(*sized));
+    struct rp_plan_sized *sized = calloc(plan->count, sizeof(*sized));
     size_t *number = calloc(plan->count, sizeof(*number)); /* of a place, in its class */
 
     if (sized == NULL || number == NULL) {

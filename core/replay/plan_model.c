@@ -20,21 +20,9 @@ static uint64_t later(uint64_t a, uint64_t b)
 
 /* ---------------------------------------------------------------- what is known */
 
-/* Bytes that a rank receives for each byte of its part, times the ranks for what is reduced in whole. */
-static uint64_t received(const struct rp_learned *item, uint32_t nranks)
-{
-    bool everywhere = item->kind == RP_OP_ALL_GATHER || item->kind == RP_OP_REDUCE_SCATTER ||
-                      item->kind == RP_OP_ALL_TO_ALL || item->kind == RP_OP_GATHER || item->kind == RP_OP_SCATTER;
-    uint64_t parts = everywhere ? nranks - 1 : item->kind == RP_OP_ALL_REDUCE ? 2 : 1;
-
-    if (parts != 0 && item->bytes > UINT64_MAX / parts)
-        return UINT64_MAX;
-    return item->bytes * parts;
-}
-
 static uint64_t transfer_ns(const struct rp_learned *item, uint32_t nranks, const struct rp_plan_link_model *link)
 {
-    uint64_t bytes = received(item, nranks), mib = bytes >> 20, rest = bytes & ((1u << 20) - 1);
+    uint64_t bytes = rp_plan_received(item, nranks), mib = bytes >> 20, rest = bytes & ((1u << 20) - 1);
     uint64_t rate = shorter(link->ns_per_mib, LONGEST);
 
     if (rate != 0 && mib > LONGEST / rate)

@@ -83,4 +83,22 @@ enum rp_status rp_plan_look_ahead(const struct rp_plan_cycle *cycle, const size_
                                   uint64_t budget, uint64_t granule, const struct rp_plan_ahead *ahead,
                                   struct rp_plan *plan);
 
+/* `parts` times `bytes` in whole granules; UINT64_MAX: more than can be counted, or had. */
+static inline uint64_t rp_plan_granules(uint64_t bytes, uint64_t parts, uint64_t granule)
+{
+    uint64_t most = UINT64_MAX - (granule - 1);
+    return bytes > most / parts ? UINT64_MAX : (bytes * parts + granule - 1) / granule * granule;
+}
+
+/* Bytes that a rank receives by an op, times the ranks for what is reduced in whole; UINT64_MAX: more. */
+uint64_t rp_plan_received(const struct rp_learned *item, uint32_t nranks);
+
+/* Gathers by size, those of one size by place: the comparison is qsort()'s. */
+struct rp_plan_sized {
+    uint64_t bytes;
+    size_t place;
+};
+
+int rp_plan_compare_sized(const void *left, const void *right);
+
 #endif

@@ -64,31 +64,21 @@ enum rp_serve {
 #undef X
 };
 
-/* A word of all ranks at a position where nothing is served, for gathers ahead. X(enumerator, name) */
-#define RP_WORDS(X)                                                                                 \
-    X(NONE, "none")                                                                                 \
-    X(WARM, "warm")     /* yes: this rank's child has joined; then all warm it, behind this call */ \
-    X(COMMIT, "commit") /* yes: it is ready; then all issue what the plan issues in this cycle */
-
+/* A word of all ranks at a position where nothing is served, for gathers ahead. */
 enum rp_word {
-#define X(name, text) RP_WORD_##name,
-    RP_WORDS(X)
-#undef X
+    RP_WORD_NONE,
+    RP_WORD_WARM,  /* yes: this rank's child has joined; then all warm it, behind this call */
+    RP_WORD_COMMIT /* yes: it is ready; then all issue what the plan issues in this cycle */
 };
 
-/* A place of a call on the device. X(enumerator, name) */
-#define RP_STAMP_KINDS(X)                                                                                        \
-    X(BEGIN, "begin") /* on its stream, in front of the real call */                                             \
-    X(END, "end")     /* on its stream, behind the real call, before anything else of ours */                    \
-    X(WAIT, "wait")   /* on the first other stream that waits for it, when all before that wait has been done */ \
-    X(GO, "go")       /* on that stream, when the wait is over */
-
+/* A place of a call on the device. */
 enum rp_stamp_kind {
-#define X(name, text) RP_STAMP_##name,
-    RP_STAMP_KINDS(X)
-#undef X
+    RP_STAMP_BEGIN, /* on its stream, in front of the real call */
+    RP_STAMP_END,   /* on its stream, behind the real call, before anything else of ours */
+    RP_STAMP_WAIT,  /* on the first other stream that waits for it, when all before that wait has been done */
+    RP_STAMP_GO,    /* on that stream, when the wait is over */
+    RP_STAMP_KIND_COUNT
 };
-#define RP_STAMP_KIND_COUNT 4u
 
 /* A gather of ours, to be issued on the child communicator now. The same on all ranks. */
 struct rp_replay_fill {

@@ -372,20 +372,15 @@ void rp_arming_prepared(struct rp_replay *replay, bool ready)
 static void say_armed(struct rp_replay *replay)
 {
     const struct rp_plan *plan = &replay->plan;
-    uint64_t bytes = 0;
     size_t gathers = 0;
     char size[32], ahead[48] = "";
 
-    for (size_t i = 0; i < plan->slot_count; i++)
-        bytes += plan->slot_bytes[i];
-    for (size_t i = 0; i < plan->snapshot_count; i++)
-        bytes += plan->snapshot_bytes[i];
     if (plan->prefetches > 0)
         snprintf(ahead, sizeof(ahead), ", %zu gathered ahead", plan->prefetches);
     for (size_t i = 0; i < plan->count; i++)
         gathers += plan->entries[i].kind == RP_OP_ALL_GATHER;
     rp_replay_enter(replay, RP_REPLAY_ARMED, "armed: %zu gathers a cycle, %zu kept in %zu slots, %s%s%s", gathers,
-                    plan->keeps, plan->slot_count, rp_bytes_print(bytes, size, sizeof(size)), ahead,
+                    plan->keeps, plan->slot_count, rp_bytes_print(rp_plan_bytes(plan), size, sizeof(size)), ahead,
                     replay->recorded != 0 ? ", in a recorded order" : "");
 }
 

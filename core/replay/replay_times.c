@@ -167,11 +167,8 @@ static uint64_t transfer_of(const struct range *range, size_t index)
 static uint64_t received(const struct range *range, size_t index)
 {
     const struct rp_learned *item = &range->items[index];
-    uint64_t others = range->replay->agree->nranks - 1;
 
-    if (item->kind != RP_OP_ALL_GATHER || others == 0)
-        return 0;
-    return item->bytes > UINT64_MAX / others ? UINT64_MAX : item->bytes * others;
+    return item->kind == RP_OP_ALL_GATHER ? rp_plan_received(item, range->replay->agree->nranks) : 0;
 }
 
 /* ---------------------------------------------------------------- the link */

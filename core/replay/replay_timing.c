@@ -30,11 +30,16 @@ static void add_time(struct rp_times *times, uint64_t ns)
     times->ns[times->count++ % RP_TRIAL_CYCLES] = ns;
 }
 
+static uint32_t known_times(const struct rp_times *times)
+{
+    return times->count < RP_TRIAL_CYCLES ? times->count : RP_TRIAL_CYCLES;
+}
+
 /* 0: none. */
 static uint64_t median(const struct rp_times *times)
 {
     uint64_t sorted[RP_TRIAL_CYCLES];
-    uint32_t count = times->count < RP_TRIAL_CYCLES ? times->count : RP_TRIAL_CYCLES;
+    uint32_t count = known_times(times);
 
     for (uint32_t i = 0; i < count; i++) {
         uint32_t place = i;
@@ -236,7 +241,7 @@ bool rp_trial_take_rest(struct rp_replay *replay)
 /* No armed cycle is shorter than `ns`. */
 static bool all_longer(const struct rp_times *times, uint64_t ns)
 {
-    uint32_t count = times->count < RP_TRIAL_CYCLES ? times->count : RP_TRIAL_CYCLES;
+    uint32_t count = known_times(times);
 
     for (uint32_t i = 0; i < count; i++) {
         if (times->ns[i] < ns)
