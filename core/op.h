@@ -94,8 +94,9 @@ enum rp_redop {
 #define RP_OP_SAMPLED 0x0400u       /* its fingerprint covers a sample of its bytes, not all */
 #define RP_OP_AHEAD 0x0800u /* replay, with HIT: a gather of ours, issued ahead of the call, had filled the slot */
 
-#define RP_NO_POSITION UINT64_MAX /* not counted by a lane */
-#define RP_NO_COMM UINT32_MAX     /* no communicator: graph launch, malloc, free */
+#define RP_OP_BYTES_MOST (UINT64_C(1) << 48) /* memory has no more addresses: no call is as large */
+#define RP_NO_POSITION UINT64_MAX            /* not counted by a lane */
+#define RP_NO_COMM UINT32_MAX                /* no communicator: graph launch, malloc, free */
 
 struct rp_op {
     uint16_t type;     /* enum rp_record_type (ring.h): tells an op from a launch in a ring */

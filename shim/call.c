@@ -257,9 +257,6 @@ static ncclResult_t run_now(struct rp_call *call)
 
 /* ---------------------------------------------------------------- in a group */
 
-/* Memory has no more addresses. */
-#define BYTES_MOST (UINT64_C(1) << 48)
-
 static bool has_root(enum rp_op_kind kind)
 {
     return kind != RP_OP_ALL_GATHER && kind != RP_OP_REDUCE_SCATTER && kind != RP_OP_ALL_REDUCE &&
@@ -286,7 +283,7 @@ static bool may_wait(const struct rp_call *call)
     const struct rp_op *op = &call->op;
     return call->comm != NULL && rp_comm_healthy(call->comm) && op->dtype < RP_DTYPE_UNKNOWN &&
            op->redop != RP_REDOP_USER && call->arguments.redop < (int)ncclNumOps && root_good(call) &&
-           buffers_good(&call->arguments) && op->count < BYTES_MOST && call->content_bytes < BYTES_MOST;
+           buffers_good(&call->arguments) && op->count < RP_OP_BYTES_MOST && call->content_bytes < RP_OP_BYTES_MOST;
 }
 
 /*

@@ -11,8 +11,6 @@
 #include "core/trace/trace_lane.h"
 #include "shim/job.h"
 
-#define BYTES_MOST (UINT64_C(1) << 48) /* memory has no more addresses: no call is larger */
-
 /* One of the recorded communicators. */
 struct recorded {
     struct recorded *next;
@@ -55,7 +53,7 @@ static size_t usable(const struct rp_trace_lane *lane)
 {
     for (size_t i = 0; i < lane->count; i++) {
         const struct rp_trace_op *op = lane->ops[i];
-        if ((op->op.kind == RP_OP_ALL_GATHER && !op->has_fingerprint) || op->op.count >= BYTES_MOST)
+        if ((op->op.kind == RP_OP_ALL_GATHER && !op->has_fingerprint) || op->op.count >= RP_OP_BYTES_MOST)
             return i;
     }
     return lane->count;

@@ -150,14 +150,9 @@ static void settle(struct rp_replay *replay)
 
 /* ---------------------------------------------------------------- do the calls fit? */
 
-static bool is_small(enum rp_op_kind kind, uint64_t bytes)
-{
-    return kind != RP_OP_ALL_GATHER && bytes <= RP_CYCLE_SMALL_BYTES;
-}
-
 static bool call_is_small(const struct rp_preset_call *call)
 {
-    return is_small((enum rp_op_kind)call->kind, call->bytes);
+    return rp_cycle_is_small((enum rp_op_kind)call->kind, call->bytes);
 }
 
 static void misfit(struct rp_replay *replay, const struct rp_op *op)
@@ -185,7 +180,7 @@ void rp_preset_see(struct rp_replay *replay, const struct rp_op *op, uint64_t si
         step->event = calls[at].event;
         step->named = step->event.module != RP_MODULE_UNKNOWN || step->event.phase != RP_PHASE_UNKNOWN;
         preset->at = at + 1;
-    } else if (at < count && !is_small((enum rp_op_kind)op->kind, step->bytes)) {
+    } else if (at < count && !rp_cycle_is_small((enum rp_op_kind)op->kind, step->bytes)) {
         preset->at = at;
         misfit(replay, op);
     }

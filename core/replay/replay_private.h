@@ -247,7 +247,7 @@ static inline bool rp_past_has(const struct rp_replay *replay, uint64_t position
 /* Not in a plan: SMALL (cycle.h). */
 static inline bool rp_learned_is_small(const struct rp_learned *item)
 {
-    return item->kind != RP_OP_ALL_GATHER && item->bytes <= RP_CYCLE_SMALL_BYTES;
+    return rp_cycle_is_small((enum rp_op_kind)item->kind, item->bytes);
 }
 
 /* Positions of one cycle, small ops included. */

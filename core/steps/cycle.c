@@ -20,7 +20,7 @@ enum rp_cycle_class rp_cycle_class(const struct rp_op *op, bool fresh)
 {
     if (op->kind == RP_OP_ALL_GATHER)
         return fresh ? RP_CYCLE_FRESH : RP_CYCLE_GATHER;
-    return rp_op_bytes(op) <= RP_CYCLE_SMALL_BYTES ? RP_CYCLE_SMALL : RP_CYCLE_REDUCE;
+    return rp_cycle_is_small((enum rp_op_kind)op->kind, rp_op_bytes(op)) ? RP_CYCLE_SMALL : RP_CYCLE_REDUCE;
 }
 
 struct rp_cycle_item rp_cycle_item(const struct rp_op *op, bool fresh)

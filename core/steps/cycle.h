@@ -40,6 +40,11 @@ struct rp_cycle_item {
 /* Largest op that is SMALL if it is no gather, in bytes: losses, gradient norms, barriers, a few counters. */
 #define RP_CYCLE_SMALL_BYTES 4096u
 
+static inline bool rp_cycle_is_small(enum rp_op_kind kind, uint64_t bytes)
+{
+    return kind != RP_OP_ALL_GATHER && bytes <= RP_CYCLE_SMALL_BYTES;
+}
+
 /* `fresh` is what rp_freshness_see() said, and ignored for what is no gather. */
 enum rp_cycle_class rp_cycle_class(const struct rp_op *op, bool fresh);
 
