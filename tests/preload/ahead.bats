@@ -13,17 +13,6 @@ setup() {
         --timeout 60 --checksums)
 }
 
-# result NAME COMMAND...: what it prints, but for measured times, and how it ends.
-result() {
-    local name=$1 status=0
-    shift
-    "$@" > "$name.raw" 2> "$name.all" 3>&- || status=$?
-    sed 's/, "step_ms_median.*//' "$name.raw" > "$name.out"
-    grep '^reprise: ' "$name.all" > "$name.lines" || true
-    grep -v '^reprise: ' "$name.all" | sort > "$name.err" || true
-    echo $status > "$name.status"
-}
-
 # prefetched NAME: hits of rank 0 that gathers ahead had filled.
 prefetched() {
     sed -n 's/^reprise: \[rank 0\] info replay: rank 0: .* \([0-9]*\) of the hits prefetched.*/\1/p' "$1.lines"

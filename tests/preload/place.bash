@@ -15,3 +15,15 @@ place() {
 sanitized() {
     nm -D "$BUILD/reprise" | grep -qE '__(asan|tsan)_init'
 }
+
+# result NAME COMMAND...: what it prints, but for the measured time, and how it ends: NAME.out, .err (of several ranks, so
+# sorted) and .status. Lines of ours go to NAME.lines.
+result() {
+    local name=$1 status=0
+    shift
+    "$@" > "$name.raw" 2> "$name.all" 3>&- || status=$?
+    sed 's/, "step_ms_median.*//' "$name.raw" > "$name.out"
+    grep '^reprise: ' "$name.all" > "$name.lines" || true
+    grep -v '^reprise: ' "$name.all" | sort > "$name.err" || true
+    echo $status > "$name.status"
+}

@@ -22,17 +22,6 @@ setup() {
     [ "$BATS_TEST_TMPDIR" = "$BATS_FILE_TMPDIR" ] || cp -r "$BATS_FILE_TMPDIR"/{order,plain.*} .
 }
 
-# result NAME COMMAND...: what it prints, but for measured times, and how it ends.
-result() {
-    local name=$1 status=0
-    shift
-    "$@" > "$name.raw" 2> "$name.all" 3>&- || status=$?
-    sed 's/, "step_ms_median.*//' "$name.raw" > "$name.out"
-    grep '^reprise: ' "$name.all" > "$name.lines" || true
-    grep -v '^reprise: ' "$name.all" | sort > "$name.err" || true
-    echo $status > "$name.status"
-}
-
 record() {
     rm -rf "${order:=order}"
     result plain "$BUILD/reprise" run --record "$order" -- "${train[@]}" "$@"

@@ -117,4 +117,19 @@ static inline void sim_optimize(struct sim_program *program)
     sim_change(program, UINT32_MAX, ALL_RANKS);
 }
 
+/* Steps of two microbatches, each through all layers, there and back. */
+static inline void sim_there_and_back(struct sim_program *program, uint32_t layers, uint32_t steps)
+{
+    for (uint32_t step = 0; step < steps; step++) {
+        for (uint32_t microbatch = 0; microbatch < 2; microbatch++) {
+            for (uint32_t unit = 0; unit < layers; unit++)
+                sim_gather(program, unit);
+            for (uint32_t unit = 0; unit < layers; unit++)
+                sim_gather(program, layers - 1 - unit);
+            sim_reduce(program, 1, 5u << 20);
+        }
+        sim_change(program, UINT32_MAX, ALL_RANKS);
+    }
+}
+
 #endif

@@ -101,4 +101,37 @@ static inline void sim_show(const struct sim *sim, const char *name)
             (unsigned long long)f.passed, (unsigned long long)f.divergences, (unsigned long long)f.armings);
 }
 
+/* ---------------------------------------------------------------- random programs */
+
+/* Behind a microbatch: nothing as a rule, and one time of `out_of` each something else. */
+static inline void sim_add_anything(struct sim *sim, uint32_t layers, uint32_t out_of, uint32_t most,
+                                    uint32_t *microbatches)
+{
+    uint64_t number = sim_random(sim) % out_of;
+
+    if (number == 0)
+        *microbatches = 1 + sim_random(sim) % most;
+    else if (number < 4)
+        sim_reduce(&sim->program, 0, 4);
+    else if (number < 8)
+        sim_forward(&sim->program, layers, sim_random(sim) % 20);
+    else if (number < 11)
+        sim_change(&sim->program, sim_random(sim) % 10, (unsigned)sim_random(sim));
+    else if (number == 11)
+        sim_add(&sim->program, (struct sim_action){.act = SIM_LOSE, .ranks = (unsigned)sim_random(sim)});
+    else if (number == 12)
+        sim_gather(&sim->program, sim_random(sim) % 10)->bytes += 4096 * (sim_random(sim) % 2);
+}
+
+/* One gather of `out_of` is withdrawn from, one reduction fails. */
+static inline void sim_disturb(struct sim *sim, struct sim_action *action, uint32_t out_of)
+{
+    uint64_t number = sim_random(sim) % out_of;
+
+    if (action->act == SIM_CHANGE || action->act == SIM_LOSE)
+        return;
+    action->withdrawn = action->act == SIM_GATHER && number == 1;
+    action->fails = action->act == SIM_REDUCE && number == 2;
+}
+
 #endif

@@ -416,6 +416,13 @@ static void test_what_can_not_be(void **state)
     ranks_run(1, cannot_join);
 }
 
+/* What was let by each of the other ranks. */
+static void await_others(int ranks)
+{
+    for (int i = 0; i < ranks - 1; i++)
+        ranks_await();
+}
+
 /* Aborts ----------------------------------------------------------------------------------------------------------- */
 
 /* The last rank never joins. */
@@ -518,8 +525,7 @@ static void is_watched(int rank, int ranks)
     CHECK(keep(&world, 0, 1, LARGE));
     join_and_warm(&world);
     if (rank == ranks - 1) {
-        for (int i = 0; i < ranks - 1; i++)
-            ranks_await();
+        await_others(ranks);
     } else {
         CHECK(fill(&world, 0, 0, LARGE));
         CUDA(cudaDeviceSynchronize());
@@ -543,8 +549,7 @@ static void is_watched_and_ended(int rank, int ranks)
         usleep(100000 + (useconds_t)rank * 5000);
         ranks_let(1);
     } else {
-        for (int i = 0; i < ranks - 1; i++)
-            ranks_await();
+        await_others(ranks);
     }
     end(&world);
 }
@@ -564,8 +569,7 @@ static void piles_up(int rank, int ranks)
         CHECK(rp_child_poll(world.child) == RP_CHILD_FAILED);
         ranks_let(1);
     } else {
-        for (int i = 0; i < ranks - 1; i++)
-            ranks_await();
+        await_others(ranks);
     }
     end(&world);
 }
@@ -607,8 +611,7 @@ static void is_cut(int rank, int ranks)
         CHECK(serve(&world, 0, 1, LARGE, 1) == RP_COMPARE_PENDING);
         ranks_let(1);
     } else {
-        for (int i = 0; i < ranks - 1; i++)
-            ranks_await();
+        await_others(ranks);
     }
     end(&world);
 }
@@ -625,8 +628,7 @@ static void exits_all_the_same(int rank, int ranks)
         ranks_let(1);
         exit(0);
     }
-    for (int i = 0; i < ranks - 1; i++)
-        ranks_await();
+    await_others(ranks);
     end(&world);
 }
 

@@ -8,34 +8,6 @@
 #define STEPS 80u
 #define JOBS 150u
 
-static void add_anything(struct sim *sim, uint32_t *microbatches)
-{
-    uint64_t number = sim_random(sim) % 40;
-
-    if (number == 0)
-        *microbatches = 1 + sim_random(sim) % 4;
-    else if (number < 4)
-        sim_reduce(&sim->program, 0, 4);
-    else if (number < 8)
-        sim_forward(&sim->program, LAYERS, sim_random(sim) % 20);
-    else if (number < 11)
-        sim_change(&sim->program, sim_random(sim) % 10, (unsigned)sim_random(sim));
-    else if (number == 11)
-        sim_add(&sim->program, (struct sim_action){.act = SIM_LOSE, .ranks = (unsigned)sim_random(sim)});
-    else if (number == 12)
-        sim_gather(&sim->program, sim_random(sim) % 10)->bytes += 4096 * (sim_random(sim) % 2);
-}
-
-static void disturb(struct sim *sim, struct sim_action *action)
-{
-    uint64_t number = sim_random(sim) % 4000;
-
-    if (action->act == SIM_CHANGE || action->act == SIM_LOSE)
-        return;
-    action->withdrawn = action->act == SIM_GATHER && number == 1;
-    action->fails = action->act == SIM_REDUCE && number == 2;
-}
-
 static void anything(void **state)
 {
     (void)state;
@@ -48,14 +20,14 @@ static void anything(void **state)
             for (uint32_t j = 0; j < microbatches; j++) {
                 sim_step(&sim->program, LAYERS, 1);
                 if (i > 6)
-                    add_anything(sim, &microbatches);
+                    sim_add_anything(sim, LAYERS, 40, 4, &microbatches);
             }
             if (sim_random(sim) % 10 != 0)
                 sim_optimize(&sim->program);
         }
         uint64_t withdrawals = 0;
         for (size_t i = 0; i < sim->program.count; i++) {
-            disturb(sim, &sim->program.actions[i]);
+            sim_disturb(sim, &sim->program.actions[i], 4000);
             withdrawals += sim->program.actions[i].withdrawn;
         }
         sim->equal_layers = seed % 2 == 0;

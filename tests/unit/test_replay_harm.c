@@ -76,16 +76,7 @@ static struct sim *job(uint64_t seed, uint32_t steps, uint64_t hit_ns, uint64_t 
 {
     struct sim *sim = sim_create(2, seed);
 
-    for (uint32_t step = 0; step < steps; step++) {
-        for (uint32_t microbatch = 0; microbatch < 2; microbatch++) {
-            for (uint32_t unit = 0; unit < LAYERS; unit++)
-                sim_gather(&sim->program, unit);
-            for (uint32_t unit = 0; unit < LAYERS; unit++)
-                sim_gather(&sim->program, LAYERS - 1 - unit);
-            sim_reduce(&sim->program, 1, 5u << 20);
-        }
-        sim_change(&sim->program, UINT32_MAX, ALL_RANKS);
-    }
+    sim_there_and_back(&sim->program, LAYERS, steps);
     sim->hit_ns = hit_ns;
     sim->learn_ns = learn_ns;
     return sim;

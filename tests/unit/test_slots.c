@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "shim/slots_private.h"
+#include "tests/unit/gate.h"
 
 #define LARGEST (16u << 20)
 #define GUARD 64u /* bytes around a buffer that nothing may touch */
@@ -316,30 +317,6 @@ static void test_what_is_refused(void **state)
     assert_int_equal(rp_slots_create(0, 2, 2, &none), RP_INVALID);
     assert_int_equal(rp_slots_create(1000, 2, 0, &none), RP_UNSUPPORTED);
     assert_null(none);
-}
-
-/* A stream that stands still until the test opens it. */
-struct gate {
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    bool open;
-};
-
-static void gate_pass(void *data)
-{
-    struct gate *gate = data;
-    pthread_mutex_lock(&gate->lock);
-    while (!gate->open)
-        pthread_cond_wait(&gate->changed, &gate->lock);
-    pthread_mutex_unlock(&gate->lock);
-}
-
-static void gate_open(struct gate *gate)
-{
-    pthread_mutex_lock(&gate->lock);
-    gate->open = true;
-    pthread_cond_broadcast(&gate->changed);
-    pthread_mutex_unlock(&gate->lock);
 }
 
 /* A closed gate on `on`. */

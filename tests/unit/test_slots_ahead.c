@@ -18,6 +18,7 @@
 
 #include "core/replay/plan.h"
 #include "shim/slots_private.h"
+#include "tests/unit/gate.h"
 
 #define PART 3000u
 #define UNIT (2 * PART) /* rank 1 of 2 */
@@ -255,21 +256,6 @@ static void test_open_fills(void **state)
     assert_int_equal(rp_slots_held(0), 0);
 }
 
-struct gate {
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    bool open;
-};
-
-static void gate_pass(void *data)
-{
-    struct gate *gate = data;
-    pthread_mutex_lock(&gate->lock);
-    while (!gate->open)
-        pthread_cond_wait(&gate->changed, &gate->lock);
-    pthread_mutex_unlock(&gate->lock);
-}
-
 /* An abort comes while one fill is under way and another has ended: neither is served any more. */
 static void test_cut(void **state)
 {
@@ -281,10 +267,7 @@ static void test_cut(void **state)
     ok(cudaLaunchHostFunc(child, gate_pass, &gate));
     assert_true(fill(1, 0, PART, RP_SERIAL_NONE));
     rp_slots_fill_cut(slots, child);
-    pthread_mutex_lock(&gate.lock);
-    gate.open = true;
-    pthread_cond_broadcast(&gate.changed);
-    pthread_mutex_unlock(&gate.lock);
+    gate_open(&gate);
     await_all();
     assert_int_equal(serve(0, PART, 1), RP_COMPARE_PENDING);
     assert_int_equal(serve(1, PART, 1), RP_COMPARE_PENDING);
