@@ -322,13 +322,32 @@ static void background_end(const struct group *group)
     comm_drop(group->only);
 }
 
+/* The communicators of its tasks, each once: the first word of a communicator's end lets the application call again,
+ * and a second word would be taken for the end of that call. A reference to each; the caller frees the array. */
+static struct ncclComm **group_comms(const struct group *group, int *count_out)
+{
+    int count = 0;
+    struct ncclComm **comms = calloc((size_t)group->task_count + 1, sizeof(struct ncclComm *));
+    if (!comms) {
+        fake_say("out of memory");
+        abort();
+    }
+    for (int i = 0; i < group->task_count; i++) {
+        int at = 0;
+        while (at < count && comms[at] != group->tasks[i].comm)
+            at++;
+        if (at == count)
+            comms[count++] = comm_keep(group->tasks[i].comm);
+    }
+    *count_out = count;
+    return comms;
+}
+
 static void *nonblocking_main(void *argument)
 {
     struct group *group = argument;
-    int count = 0;
-    struct ncclComm **comms = calloc((size_t)group->task_count + 1, sizeof(struct ncclComm *));
-    for (int i = 0; comms && i < group->task_count; i++)
-        comms[count++] = comm_keep(group->tasks[i].comm);
+    int count;
+    struct ncclComm **comms = group_comms(group, &count);
     fake_device_select(group->device);
     fake_host_time_set(group->time);
     ncclResult_t result = group_finish(group);

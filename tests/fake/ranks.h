@@ -145,7 +145,7 @@ static inline void settle(ncclComm_t comm)
     ncclResult_t state = ncclInProgress;
     while (state == ncclInProgress) {
         NCCL(ncclCommGetAsyncError(comm, &state));
-        usleep(100);
+        usleep(1);
     }
     CHECK(state == ncclSuccess);
 }

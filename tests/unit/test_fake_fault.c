@@ -208,6 +208,48 @@ static void preconnect(int rank, int ranks)
     NCCL(ncclCommDestroy(comm));
 }
 
+static ncclComm_t nonblocking_of(int rank, int ranks)
+{
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    ncclComm_t comm;
+    CHECK(ncclCommInitRankConfig(&comm, ranks, ranks_id, rank, &config) == ncclInProgress);
+    return comm;
+}
+
+static ncclResult_t state_of(ncclComm_t comm)
+{
+    ncclResult_t state;
+    NCCL(ncclCommGetAsyncError(comm, &state));
+    return state;
+}
+
+/* The end of a long group is said once: it never passes for the end of the call behind it. */
+static void long_group(int rank, int ranks)
+{
+    enum { TASKS = 20000, LOOKS = 2000 };
+    ncclComm_t comm = nonblocking_of(rank, ranks);
+    settle(comm);
+    int *value = device_int(1);
+    cudaStream_t stream;
+    CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    NCCL(ncclGroupStart());
+    for (int i = 0; i < TASKS; i++)
+        NCCL(ncclAllReduce(value, value, 1, ncclInt32, ncclMax, comm, stream));
+    CHECK(ncclGroupEnd() == ncclInProgress);
+    settle(comm);
+    if (rank == 1)
+        ranks_await();
+    CHECK(ncclBroadcast(value, value, 1, ncclInt32, 0, comm, stream) == ncclInProgress);
+    for (int i = 0; i < LOOKS && rank == 0; i++, usleep(1))
+        CHECK(state_of(comm) == ncclInProgress); /* the other one has not come yet */
+    if (rank == 0)
+        ranks_let(1);
+    settle(comm);
+    CUDA(cudaStreamSynchronize(stream));
+    NCCL(ncclCommDestroy(comm));
+}
+
 /* Tests ------------------------------------------------------------------------------------------- */
 
 static void fault_run(const char *fault, int ranks, void (*body)(int rank, int ranks), int killed)
@@ -235,6 +277,7 @@ static void test_faults(void **state)
     fault_run("malloc:rank=1,n=2", 2, no_memory, -1);
     setenv("FAKE_PRECONNECT", "1", 1);
     ranks_run(2, preconnect);
+    ranks_run(2, long_group);
     unsetenv("FAKE_PRECONNECT");
 }
 
