@@ -14,7 +14,8 @@
 #   OUT       where results go (a new temporary folder). With the OUT of an earlier call this one adds rounds, and the table
 #             is over all; ROUNDS=0 prints the table alone.
 #
-# A line for each run when it has ended, and last the table for README. Exit code 1 if a run failed.
+# A line for each run when it has ended, and last the table for README: the time of a step behind the first five, that as a
+# ratio to plain, and the same ratio for the second to the fifth, from which replay learns. Exit code 1 if a run failed.
 set -u
 cd "$(dirname "$0")/.." || exit
 build=$(realpath "${BUILD:-build}")
@@ -118,6 +119,11 @@ def step_ms(key):
     return statistics.median(line["step_ms_median"] for line, _ in runs[key])
 
 
+def early_ms(key):
+    """Of the steps that are left out above, but for the very first."""
+    return statistics.median(statistics.median(line["step_ms"][1 : line["settings"]["warmup"]]) for line, _ in runs[key])
+
+
 def place(key):
     workload, ranks, mode = key
     return workload, ranks, ORDER.index(mode.split("-")[0]), mode
@@ -127,13 +133,14 @@ def row(key):
     workload, ranks, mode = key
     plain = (workload, ranks, "plain")
     ratio = f"{step_ms(key) / step_ms(plain):.3f}" if plain in runs else "-"
+    early = f"{early_ms(key) / early_ms(plain):.3f}" if plain in runs else "-"
     counts = [c for _, c in runs[key] if c]
     served = " / ".join(f"{statistics.median(c[i] for c in counts):.0f}" for i in range(3)) if counts else "-"
-    return f"| {workload} | {ranks} | {mode} | {len(runs[key])} | {step_ms(key):.1f} | {ratio} | {served} |"
+    return f"| {workload} | {ranks} | {mode} | {len(runs[key])} | {step_ms(key):.1f} | {ratio} | {early} | {served} |"
 
 
-print("| workload | GPUs | mode | runs | step ms | of plain | hits / repaired / withdrawn |")
-print("|---|---|---|---|---|---|---|")
+print("| workload | GPUs | mode | runs | step ms | of plain | steps 2 to 5 | hits / repaired / withdrawn |")
+print("|---|---|---|---|---|---|---|---|")
 for key in sorted(runs, key=place):
     print(row(key))
 
