@@ -33,7 +33,7 @@ VENDOR := $(addprefix -isystem ,$(CUDA_INCLUDE) $(NCCL_INCLUDE))
 
 object = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 # core/tool is not of the library: it prints.
-CORE := $(wildcard config/*.c core/*.c $(foreach f,trace record steps compare order agree replay,core/$(f)/*.c))
+CORE := $(wildcard config/*.c core/*.c $(foreach f,trace record steps compare order agree plan replay,core/$(f)/*.c))
 TOOL := $(wildcard core/tool/*.c)
 SHIM := $(wildcard shim/*.c)
 LIBRARY := $(BUILD)/libreprise.so

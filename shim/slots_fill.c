@@ -7,7 +7,7 @@
  *
  * Threads: any; the set's lock is held while work is enqueued.
  */
-#include "core/replay/plan.h"
+#include "core/plan/plan.h"
 #include "shim/slots_private.h"
 
 /*

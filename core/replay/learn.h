@@ -17,7 +17,7 @@
 
 #include "core/agree/agree.h"
 #include "core/op.h"
-#include "core/replay/plan.h"
+#include "core/plan/plan.h"
 #include "core/status.h"
 
 /* Positions that the table holds: a power of two, at most 16384, and so that all ranks' entries take at most 6 MiB. 0:

@@ -34,7 +34,7 @@
 #include "core/event.h"
 #include "core/op.h"
 #include "core/replay/learn.h"
-#include "core/replay/plan.h"
+#include "core/plan/plan.h"
 #include "core/replay/preset.h"
 
 /* X(enumerator, name) */

@@ -24,7 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/replay/plan.h"
+#include "core/plan/plan.h"
 #include "core/status.h"
 
 #define RP_CURSOR_HISTORY 64u /* ops of the plan that are remembered, to find the place again */

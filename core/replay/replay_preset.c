@@ -26,7 +26,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/replay/plan_private.h"
+#include "core/plan/plan_private.h"
 #include "core/steps/steps.h"
 
 #define XXH_INLINE_ALL

@@ -30,7 +30,7 @@
  */
 #include <stdlib.h>
 
-#include "core/replay/plan_private.h"
+#include "core/plan/plan_private.h"
 #include "core/replay/replay_private.h"
 
 #define CYCLES_MOST 8u

@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-#include "core/replay/plan.h"
+#include "core/plan/plan.h"
 #include "core/steps/cycle.h"
 
 #define ROOT_BYTES 65537024u

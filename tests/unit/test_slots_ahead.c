@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "core/replay/plan.h"
+#include "core/plan/plan.h"
 #include "shim/slots_private.h"
 #include "tests/unit/gate.h"
 

@@ -2,14 +2,14 @@
  * The game: each member in turn, a heap of the links that are kept, a bit for each free slot. plan_cache.h has the rule
  * and the threads.
  */
-#include "core/replay/plan_cache.h"
+#include "core/plan/plan_cache.h"
 
 #include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/replay/plan.h"
+#include "core/plan/plan.h"
 
 #define ROUNDS 4u /* a cycle is played so often until it repeats; else nothing is kept over its boundary */
 #define WORD (sizeof(unsigned long) * CHAR_BIT)

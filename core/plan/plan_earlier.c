@@ -4,7 +4,7 @@
  * are, and compute waits no longer by the model. First other ops are passed too, then for half as long, then none: a
  * link that carries the same in the same order, some of it sooner, ends nothing later. plan_ahead.h has the threads.
  */
-#include "core/replay/plan_ahead.h"
+#include "core/plan/plan_ahead.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /*
  * Open addressing, at most half full. plan_contents.h has the job and the threads.
  */
-#include "core/replay/plan_contents.h"
+#include "core/plan/plan_contents.h"
 
 #include <stdlib.h>
 

@@ -2,7 +2,7 @@
  * Greedy, then branch and bound: the largest size is decided first, from the number of slots on that it has when the
  * last slot may be had in part; that is also the bound. plan_share.h has the job and the threads.
  */
-#include "core/replay/plan_share.h"
+#include "core/plan/plan_share.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 #ifndef RP_PLAN_PRIVATE_H
 #define RP_PLAN_PRIVATE_H
 
-#include "core/replay/plan.h"
+#include "core/plan/plan.h"
 #include "core/steps/cycle.h"
 
 #define RP_NO_PLACE SIZE_MAX

@@ -1,11 +1,11 @@
 /*
  * Compiles a plan: the cycle, its units, what is kept of them (plan_private.h). plan.h has the job and the threads.
  */
-#include "core/replay/plan.h"
+#include "core/plan/plan.h"
 
 #include <stdlib.h>
 
-#include "core/replay/plan_private.h"
+#include "core/plan/plan_private.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

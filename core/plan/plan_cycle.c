@@ -2,8 +2,8 @@
  * The cycle to plan: the one at the end of the lane, if it was shown often enough to be a whole batch that goes on.
  * plan_private.h has the threads.
  */
-#include "core/replay/plan_contents.h"
-#include "core/replay/plan_private.h"
+#include "core/plan/plan_contents.h"
+#include "core/plan/plan_private.h"
 
 #include <stdlib.h>
 

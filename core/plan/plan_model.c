@@ -1,7 +1,7 @@
 /*
  * The clock of a cycle. plan_model.h has the job and the threads.
  */
-#include "core/replay/plan_model.h"
+#include "core/plan/plan_model.h"
 
 #include <stdlib.h>
 

@@ -2,7 +2,7 @@
  * The plan of a finished search: actions, slots and snapshots numbered in the order of their first use, and what each
  * entry issues. plan_ahead.h has the threads.
  */
-#include "core/replay/plan_ahead.h"
+#include "core/plan/plan_ahead.h"
 
 #include <stdlib.h>
 #include <string.h>

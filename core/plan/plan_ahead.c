@@ -4,7 +4,7 @@
  *
  * Threads: pure functions of their arguments.
  */
-#include "core/replay/plan_ahead.h"
+#include "core/plan/plan_ahead.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * Memory for all choices of a draft at once: the largest units first, from the end of the cycle on, each where the
  * smallest buffer has room. plan_draft.h has the threads.
  */
-#include "core/replay/plan_draft.h"
+#include "core/plan/plan_draft.h"
 
 static bool is_served(const struct rp_draft *draft, size_t place)
 {

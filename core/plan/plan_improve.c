@@ -4,7 +4,7 @@
  * change of another one. After a change that helps the simpler ones are tried again. Steps are counted, so that all
  * ranks stop at the same one. plan_ahead.h has the threads.
  */
-#include "core/replay/plan_ahead.h"
+#include "core/plan/plan_ahead.h"
 
 /* Entries looked at, in all; an attempt looks at each of the cycle's a few times. */
 #define EFFORT 500000u

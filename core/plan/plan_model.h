@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/replay/plan_private.h"
+#include "core/plan/plan_private.h"
 
 /* What is known of an entry, whatever is planned for it. */
 struct rp_model_entry {

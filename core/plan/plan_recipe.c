@@ -6,7 +6,7 @@
  *   3. what room is left keeps more, short links first; what compute still waits for is issued earlier.
  * plan_ahead.h has the threads.
  */
-#include "core/replay/plan_ahead.h"
+#include "core/plan/plan_ahead.h"
 
 static bool consider(struct rp_search *search)
 {

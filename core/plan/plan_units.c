@@ -4,8 +4,8 @@
  * after the first optimizer step); the first of a content in a cycle to the last of it in the one before.
  * plan_private.h has the threads.
  */
-#include "core/replay/plan_contents.h"
-#include "core/replay/plan_private.h"
+#include "core/plan/plan_contents.h"
+#include "core/plan/plan_private.h"
 
 #include <stdlib.h>
 

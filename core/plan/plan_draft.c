@@ -1,7 +1,7 @@
 /*
  * Memory of a plan in the making. plan_draft.h has the job and the threads.
  */
-#include "core/replay/plan_draft.h"
+#include "core/plan/plan_draft.h"
 
 #include <stdlib.h>
 #include <string.h>

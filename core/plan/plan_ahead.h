@@ -7,8 +7,8 @@
 #ifndef RP_PLAN_AHEAD_H
 #define RP_PLAN_AHEAD_H
 
-#include "core/replay/plan_draft.h"
-#include "core/replay/plan_share.h"
+#include "core/plan/plan_draft.h"
+#include "core/plan/plan_share.h"
 
 /* A draft without what it is worked out with. */
 struct rp_best {

@@ -1,12 +1,12 @@
 /*
  * Buffers as bits. plan_pool.h has the job and the threads.
  */
-#include "core/replay/plan_pool.h"
+#include "core/plan/plan_pool.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/replay/plan.h"
+#include "core/plan/plan.h"
 
 #define WORD 64u
 #define LEVEL_BITS 3u /* a block has so many of the level below, as a power of 2 */

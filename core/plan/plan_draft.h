@@ -7,8 +7,8 @@
 #ifndef RP_PLAN_DRAFT_H
 #define RP_PLAN_DRAFT_H
 
-#include "core/replay/plan_model.h"
-#include "core/replay/plan_pool.h"
+#include "core/plan/plan_model.h"
+#include "core/plan/plan_pool.h"
 
 /* Smaller is better, the first that differs counts. */
 struct rp_score {

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "core/replay/plan.h"
+#include "core/plan/plan.h"
 #include "core/status.h"
 
 #define RP_NOT_SEEN SIZE_MAX

@@ -6,9 +6,9 @@
  *
  * plan_private.h has the threads.
  */
-#include "core/replay/plan_cache.h"
-#include "core/replay/plan_private.h"
-#include "core/replay/plan_share.h"
+#include "core/plan/plan_cache.h"
+#include "core/plan/plan_private.h"
+#include "core/plan/plan_share.h"
 
 #include <stdlib.h>
 
