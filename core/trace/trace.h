@@ -83,6 +83,56 @@ struct rp_trace_comm {
     char name[RP_COMM_NAME_MAX]; /* the application's own, or "" */
 };
 
+/*
+ * Where a site was seen. X(enumerator, name). New ones at the end: the number is what a file holds.
+ */
+#define RP_SITE_SOURCES(X) \
+    X(NATIVE, "native")    \
+    X(PYTHON, "python")    \
+    X(NVTX, "nvtx")        \
+    X(KERNEL, "kernel")
+
+enum rp_site_source {
+#define X(name, text) RP_SITE_##name,
+    RP_SITE_SOURCES(X)
+#undef X
+        RP_SITE_SOURCE_COUNT
+};
+
+/*
+ * A frame, a range or a kernel that was seen, and the rules that gave a module and a phase there, as "file:section", or
+ * "". `count`: the collectives that were under it, of a KERNEL the launches of it; 0: not known.
+ */
+struct rp_trace_site {
+    uint32_t number; /* counts up from 0 */
+    enum rp_site_source source;
+    uint64_t count;
+    const char *text, *where, *module_rule, *phase_rule; /* none of them NULL */
+};
+
+/* Launches in a row on one thread, with no op between, that belong to one event. */
+struct rp_trace_part {
+    struct rp_event event;
+    uint64_t count;
+    uint64_t first; /* ticks of the first one */
+    uint32_t op;    /* the op that they follow on their thread: index in the ops; RP_TRACE_NO_OP: there is none */
+    uint16_t thread;
+};
+#define RP_TRACE_NO_OP UINT32_MAX
+
+/* A single launch, where the run recorded them. */
+struct rp_trace_launch {
+    struct rp_event event;
+    uint64_t ticks;
+    uint64_t kernel; /* hash of the name */
+    uint64_t stream;
+    uint32_t grid[3];
+    uint32_t shared_bytes; /* dynamic shared memory */
+    uint32_t op;           /* as in a part */
+    uint16_t block[3];
+    uint16_t thread;
+};
+
 /* ---------------------------------------------------------------- writing */
 
 /* Made by rp_trace_spool_create() (trace_writer.h), before it is known where its file goes. */
@@ -97,6 +147,19 @@ enum rp_status rp_trace_put_module(struct rp_trace_writer *writer, uint32_t modu
 enum rp_status rp_trace_put_op(struct rp_trace_writer *writer, uint32_t thread, const struct rp_op *op);
 enum rp_status rp_trace_put_launches(struct rp_trace_writer *writer, uint32_t thread, uint64_t after_begin,
                                      uint64_t count, uint64_t digest);
+/*
+ * A stretch of which not all launches belong to the op's event, part by part: the first `before` launches were in parts
+ * before this one. `count` and `digest` are of the whole stretch as far as it is known, `part` says the event and the
+ * ticks of its first launch.
+ */
+enum rp_status rp_trace_put_part(struct rp_trace_writer *writer, uint32_t thread, uint64_t after_begin, uint64_t count,
+                                 uint64_t digest, uint64_t before, const struct rp_trace_part *part);
+/* A single launch, after the op with that begin; `launch->op` is not looked at. */
+enum rp_status rp_trace_put_launch(struct rp_trace_writer *writer, uint64_t after_begin,
+                                   const struct rp_trace_launch *launch);
+/* `site->count` is not looked at. Texts are cut at RP_SITE_TEXT_MAX bytes. */
+enum rp_status rp_trace_put_site(struct rp_trace_writer *writer, const struct rp_trace_site *site);
+enum rp_status rp_trace_put_site_count(struct rp_trace_writer *writer, uint32_t number, uint64_t count);
 enum rp_status rp_trace_put_fingerprint(struct rp_trace_writer *writer, uint32_t comm, uint64_t position,
                                         const uint64_t value[2]);
 enum rp_status rp_trace_put_kernel(struct rp_trace_writer *writer, uint64_t name_hash, const char *name);
@@ -141,6 +204,11 @@ struct rp_trace_change { /* a state change */
     char *text;
 };
 
+struct rp_trace_kernel {
+    uint64_t hash; /* of the name, as struct rp_trace_launch has it */
+    char *name;    /* mangled, cut at RP_KERNEL_NAME_MAX bytes */
+};
+
 struct rp_trace {
     struct rp_trace_identity identity;
     struct rp_trace_op *ops; /* sorted by begin: the unified order of this rank */
@@ -149,6 +217,14 @@ struct rp_trace {
     size_t comm_count;
     struct rp_trace_change *states;
     size_t state_count;
+    struct rp_trace_part *parts; /* of each thread in order */
+    size_t part_count;
+    struct rp_trace_launch *launches; /* of each thread in order */
+    size_t launch_count;
+    struct rp_trace_site *sites; /* sorted by number */
+    size_t site_count;
+    struct rp_trace_kernel *kernels; /* sorted by hash */
+    size_t kernel_count;
     struct rp_modules *modules;
     uint64_t lost_launches, lost_ops, lost_fingerprints;
     double ns_per_tick;
@@ -174,6 +250,9 @@ void rp_trace_free(struct rp_trace *trace);
 
 /* The comm of that number, or NULL. */
 const struct rp_trace_comm *rp_trace_find_comm(const struct rp_trace *trace, uint32_t number);
+
+/* The mangled name of a kernel, or NULL. */
+const char *rp_trace_kernel_name(const struct rp_trace *trace, uint64_t hash);
 
 /* Nanoseconds from the trace's start to `ticks`. */
 double rp_trace_ns(const struct rp_trace *trace, uint64_t ticks);

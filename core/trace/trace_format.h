@@ -11,12 +11,14 @@
 #include "core/trace/trace.h"
 
 #define RP_FILE_MAGIC "RPTRACE\n" /* 8 bytes, not terminated */
-#define RP_FILE_MINOR 0u
+#define RP_FILE_MINOR 1u
 #define RP_FILE_BYTE_ORDER 0x01020304u
 #define RP_BLOCK_MAGIC 0x4b425052u      /* "RPBK" on a little-endian machine */
 #define RP_BLOCK_PAYLOAD_MAX (1u << 20) /* a longer one is corrupt */
 #define RP_KERNEL_NAME_MAX 4000u        /* bytes of a kernel name that are kept */
 #define RP_STATE_TEXT_MAX 200u          /* bytes of a state's text that are kept */
+#define RP_SITE_TEXT_MAX 2000u          /* bytes of each text of a site that are kept */
+#define RP_SITE_MAX 65535u              /* largest number of a site */
 #define RP_THREAD_MAX 65535u            /* largest thread number */
 #define RP_THREAD_NONE UINT32_MAX       /* a loss that belongs to no thread */
 
@@ -32,7 +34,10 @@
     X(STATE, 8)            \
     X(LOSS, 9)             \
     X(CLOCK, 10)           \
-    X(END, 11)
+    X(END, 11)             \
+    X(SITE, 12)            \
+    X(SITE_COUNT, 13)      \
+    X(LAUNCH, 14)
 
 enum rp_file_record_type {
 #define X(name, value) RP_FILE_##name = (value),
@@ -111,6 +116,15 @@ struct rp_file_launches {
     uint64_t digest;
 };
 
+/* A LAUNCHES that says more. */
+struct rp_file_part {
+    struct rp_file_launches stretch;
+    uint64_t before;
+    uint64_t first;
+    uint32_t module;
+    uint32_t phase;
+};
+
 struct rp_file_fingerprint {
     struct rp_file_record record;
     uint32_t comm;
@@ -148,13 +162,44 @@ struct rp_file_clock {
     uint64_t wall_ns;
 };
 
+struct rp_file_site {
+    struct rp_file_record record;
+    uint32_t number;
+    uint32_t source;
+    char texts[]; /* four, each terminated: text, where, module rule, phase rule */
+};
+
+struct rp_file_site_count {
+    struct rp_file_record record;
+    uint32_t number;
+    uint32_t unused;
+    uint64_t count;
+};
+
+struct rp_file_launch {
+    struct rp_file_record record;
+    uint32_t thread;
+    uint32_t module;
+    uint64_t after_begin;
+    uint64_t ticks;
+    uint64_t name_hash;
+    uint64_t stream;
+    uint32_t grid[3];
+    uint32_t shared_bytes;
+    uint16_t block[3];
+    uint16_t phase;
+};
+
 _Static_assert(sizeof(struct rp_file_header) == 64, "as drawn");
 _Static_assert(sizeof(struct rp_file_block) == 24, "as drawn");
 _Static_assert(sizeof(struct rp_file_process) == 336, "as drawn");
 _Static_assert(sizeof(struct rp_file_comm) == 112, "as drawn");
 _Static_assert(sizeof(struct rp_file_op) == 80, "as drawn");
 _Static_assert(sizeof(struct rp_file_launches) == 40, "as drawn");
+_Static_assert(sizeof(struct rp_file_part) == 64, "as drawn");
 _Static_assert(sizeof(struct rp_file_fingerprint) == 40, "as drawn");
 _Static_assert(sizeof(struct rp_file_loss) == 40, "as drawn");
+_Static_assert(sizeof(struct rp_file_site_count) == 24, "as drawn");
+_Static_assert(sizeof(struct rp_file_launch) == 72, "as drawn");
 
 #endif

@@ -1,10 +1,11 @@
 /*
- * Puts a trace together: modules by their file's numbers, launches and fingerprints to their ops, all in linear
- * time through a hash table from a key of an op to its index; then the unified order.
+ * Puts a trace together: modules by their file's numbers, the unified order, then launches and fingerprints to their
+ * ops, in linear time through a hash table from a key of an op to its index; counts to their sites.
  */
 #include "core/trace/trace_parse.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct join_key {
     uint64_t value;  /* begin, or position */
@@ -59,51 +60,6 @@ static struct rp_trace_op *join_find(const struct join_table *table, struct rp_t
     return slot == 0 ? NULL : &trace->ops[slot - 1];
 }
 
-/* A later record of a stretch replaces an earlier one: its count includes it. */
-static enum rp_status join_launches(struct rp_trace_parse *parse)
-{
-    struct rp_trace *trace = parse->trace;
-    struct join_table table;
-    enum rp_status status = join_make(&table, trace, launch_key);
-    if (status != RP_OK)
-        return status;
-    for (size_t i = 0; i < trace->op_count; i++)
-        *join_slot(&table, launch_key(&trace->ops[i])) = (uint32_t)i + 1;
-    for (size_t i = 0; i < parse->launches_count; i++) {
-        const struct rp_file_launches *launches = &parse->launches[i];
-        struct rp_trace_op *op = join_find(&table, trace, (struct join_key){launches->after_begin, launches->thread});
-        if (op == NULL)
-            continue; /* before the thread's first op, or after one that was lost */
-        op->launches = launches->count < UINT32_MAX ? (uint32_t)launches->count : UINT32_MAX;
-        op->launch_digest = launches->digest;
-    }
-    free(table.slots);
-    return RP_OK;
-}
-
-static enum rp_status join_fingerprints(struct rp_trace_parse *parse)
-{
-    struct rp_trace *trace = parse->trace;
-    struct join_table table;
-    enum rp_status status = join_make(&table, trace, fingerprint_key);
-    if (status != RP_OK)
-        return status;
-    for (size_t i = 0; i < trace->op_count; i++)
-        if (trace->ops[i].op.position != RP_NO_POSITION)
-            *join_slot(&table, fingerprint_key(&trace->ops[i])) = (uint32_t)i + 1;
-    for (size_t i = 0; i < parse->fingerprints_count; i++) {
-        const struct rp_file_fingerprint *from = &parse->fingerprints[i];
-        struct rp_trace_op *op = join_find(&table, trace, (struct join_key){from->position, from->comm});
-        if (op == NULL)
-            continue; /* its op was lost */
-        op->fingerprint[0] = from->value[0];
-        op->fingerprint[1] = from->value[1];
-        op->has_fingerprint = true;
-    }
-    free(table.slots);
-    return RP_OK;
-}
-
 /* ---------------------------------------------------------------- modules */
 
 static int by_file_number(const void *left, const void *right)
@@ -130,6 +86,99 @@ static void number_modules(struct rp_trace_parse *parse)
         qsort(parse->modules, parse->modules_count, sizeof *parse->modules, by_file_number);
     for (size_t i = 0; i < parse->trace->op_count; i++)
         parse->trace->ops[i].op.module = module_number(parse, parse->trace->ops[i].op.module);
+}
+
+/* ---------------------------------------------------------------- launches */
+
+/* What a file says of an event: a module by its file's number, a phase that may be one of a newer version. */
+static struct rp_event event_of(const struct rp_trace_parse *parse, uint32_t module, uint32_t phase)
+{
+    return (struct rp_event){.module = module_number(parse, module),
+                             .phase = phase < RP_PHASE_COUNT ? (enum rp_phase)phase : RP_PHASE_UNKNOWN};
+}
+
+/* A later record of a stretch has the greater counts. */
+static void join_stretch(struct rp_trace_parse *parse, const struct join_table *table,
+                         const struct rp_file_stretch *stretch)
+{
+    struct rp_trace *trace = parse->trace;
+    struct rp_trace_part *part = &trace->parts[trace->part_count++];
+    *part = (struct rp_trace_part){.event = event_of(parse, stretch->module, stretch->phase),
+                                   .count = stretch->count - stretch->before,
+                                   .first = stretch->first,
+                                   .op = RP_TRACE_NO_OP,
+                                   .thread = (uint16_t)stretch->thread};
+    if (!stretch->says_event)
+        part->first = stretch->after_begin;
+    struct rp_trace_op *op = join_find(table, trace, (struct join_key){stretch->after_begin, stretch->thread});
+    if (op == NULL)
+        return; /* before the thread's first op, or after one that was lost */
+    part->op = (uint32_t)(op - trace->ops);
+    op->launches = stretch->count < UINT32_MAX ? (uint32_t)stretch->count : UINT32_MAX;
+    op->launch_digest = stretch->digest;
+    if (!stretch->says_event)
+        part->event = (struct rp_event){op->op.module, (enum rp_phase)op->op.phase};
+}
+
+static void join_launch(struct rp_trace_parse *parse, const struct join_table *table,
+                        const struct rp_file_launch *launch)
+{
+    struct rp_trace *trace = parse->trace;
+    const struct rp_trace_op *op = join_find(table, trace, (struct join_key){launch->after_begin, launch->thread});
+    struct rp_trace_launch *joined = &trace->launches[trace->launch_count++];
+    *joined = (struct rp_trace_launch){.event = event_of(parse, launch->module, launch->phase),
+                                       .ticks = launch->ticks,
+                                       .kernel = launch->name_hash,
+                                       .stream = launch->stream,
+                                       .shared_bytes = launch->shared_bytes,
+                                       .op = op == NULL ? RP_TRACE_NO_OP : (uint32_t)(op - trace->ops),
+                                       .thread = (uint16_t)launch->thread};
+    memcpy(joined->grid, launch->grid, sizeof joined->grid);
+    memcpy(joined->block, launch->block, sizeof joined->block);
+}
+
+/* The ops are sorted and their modules numbered. */
+static enum rp_status join_launches(struct rp_trace_parse *parse)
+{
+    struct rp_trace *trace = parse->trace;
+    struct join_table table;
+    trace->parts = calloc(parse->stretches_count + 1, sizeof *trace->parts);
+    trace->launches = calloc(parse->launches_count + 1, sizeof *trace->launches);
+    if (trace->parts == NULL || trace->launches == NULL || join_make(&table, trace, launch_key) != RP_OK)
+        return RP_NO_MEMORY;
+    for (size_t i = 0; i < trace->op_count; i++)
+        *join_slot(&table, launch_key(&trace->ops[i])) = (uint32_t)i + 1;
+    for (size_t i = 0; i < parse->stretches_count; i++)
+        join_stretch(parse, &table, &parse->stretches[i]);
+    for (size_t i = 0; i < parse->launches_count; i++)
+        join_launch(parse, &table, &parse->launches[i]);
+    free(table.slots);
+    return RP_OK;
+}
+
+/* ---------------------------------------------------------------- fingerprints */
+
+static enum rp_status join_fingerprints(struct rp_trace_parse *parse)
+{
+    struct rp_trace *trace = parse->trace;
+    struct join_table table;
+    enum rp_status status = join_make(&table, trace, fingerprint_key);
+    if (status != RP_OK)
+        return status;
+    for (size_t i = 0; i < trace->op_count; i++)
+        if (trace->ops[i].op.position != RP_NO_POSITION)
+            *join_slot(&table, fingerprint_key(&trace->ops[i])) = (uint32_t)i + 1;
+    for (size_t i = 0; i < parse->fingerprints_count; i++) {
+        const struct rp_file_fingerprint *from = &parse->fingerprints[i];
+        struct rp_trace_op *op = join_find(&table, trace, (struct join_key){from->position, from->comm});
+        if (op == NULL)
+            continue; /* its op was lost */
+        op->fingerprint[0] = from->value[0];
+        op->fingerprint[1] = from->value[1];
+        op->has_fingerprint = true;
+    }
+    free(table.slots);
+    return RP_OK;
 }
 
 /* ---------------------------------------------------------------- order */
@@ -170,6 +219,62 @@ static void sort_comms(struct rp_trace *trace)
     trace->comm_count = kept;
 }
 
+/* ---------------------------------------------------------------- kernels and sites */
+
+static int by_hash(const void *left, const void *right)
+{
+    const struct rp_trace_kernel *a = left, *b = right;
+    return (a->hash > b->hash) - (a->hash < b->hash);
+}
+
+static void sort_kernels(struct rp_trace *trace)
+{
+    if (trace->kernel_count > 1)
+        qsort(trace->kernels, trace->kernel_count, sizeof *trace->kernels, by_hash);
+}
+
+const char *rp_trace_kernel_name(const struct rp_trace *trace, uint64_t hash)
+{
+    const struct rp_trace_kernel key = {.hash = hash}, *found;
+    if (trace->kernel_count == 0)
+        return NULL;
+    found = bsearch(&key, trace->kernels, trace->kernel_count, sizeof key, by_hash);
+    return found == NULL ? NULL : found->name;
+}
+
+static int by_site_number(const void *left, const void *right)
+{
+    const struct rp_trace_site *a = left, *b = right;
+    return (a->number > b->number) - (a->number < b->number);
+}
+
+/* Sorted, and one of each number. */
+static void sort_sites(struct rp_trace *trace)
+{
+    if (trace->site_count < 2)
+        return;
+    qsort(trace->sites, trace->site_count, sizeof *trace->sites, by_site_number);
+    size_t kept = 1;
+    for (size_t i = 1; i < trace->site_count; i++)
+        if (trace->sites[i].number != trace->sites[kept - 1].number)
+            trace->sites[kept++] = trace->sites[i];
+        else
+            free((char *)trace->sites[i].text);
+    trace->site_count = kept;
+}
+
+/* The last count of a site is the one that holds. */
+static void join_site_counts(struct rp_trace_parse *parse)
+{
+    struct rp_trace *trace = parse->trace;
+    for (size_t i = 0; i < parse->site_counts_count && trace->site_count > 0; i++) {
+        const struct rp_trace_site key = {.number = parse->site_counts[i].number};
+        struct rp_trace_site *site = bsearch(&key, trace->sites, trace->site_count, sizeof key, by_site_number);
+        if (site != NULL)
+            site->count = parse->site_counts[i].count;
+    }
+}
+
 /* ---------------------------------------------------------------- clock */
 
 #define CLOCK_SPAN_NS 1000000u /* a shorter span says less than the estimate */
@@ -190,14 +295,17 @@ static double ns_per_tick(const struct rp_trace_parse *parse)
 
 enum rp_status rp_trace_parse_finish(struct rp_trace_parse *parse)
 {
+    number_modules(parse);
+    sort_ops(parse->trace);
     enum rp_status status = join_launches(parse);
     if (status == RP_OK)
         status = join_fingerprints(parse);
     if (status != RP_OK)
         return status;
-    number_modules(parse);
-    sort_ops(parse->trace);
     sort_comms(parse->trace);
+    sort_kernels(parse->trace);
+    sort_sites(parse->trace);
+    join_site_counts(parse);
     parse->trace->ns_per_tick = ns_per_tick(parse);
     parse->trace->complete = parse->ended;
     return RP_OK;

@@ -43,7 +43,7 @@ static void *grow(void *table, size_t count, size_t *room, size_t size)
 static const char *text_of(const struct rp_file_record *record, size_t offset)
 {
     const char *text = (const char *)record + offset;
-    return memchr(text, '\0', record->bytes - offset) == NULL ? NULL : text;
+    return offset >= record->bytes || memchr(text, '\0', record->bytes - offset) == NULL ? NULL : text;
 }
 
 static void copy_text(char *to, const char *from, size_t size)
@@ -122,13 +122,116 @@ static enum rp_status take_op(struct rp_trace_parse *parse, const struct rp_file
     return RP_OK;
 }
 
+/* The part of which `read` says more: the thread's last one, if it is the same. NULL: `read` is a new one. */
+static struct rp_file_stretch *same_part(const struct rp_trace_parse *parse, const struct rp_file_stretch *read)
+{
+    uint32_t last = parse->last_stretch[read->thread];
+    struct rp_file_stretch *stretch = last == 0 ? NULL : &parse->stretches[last - 1];
+    bool same = stretch != NULL && stretch->after_begin == read->after_begin && stretch->before == read->before &&
+                stretch->first == read->first;
+    return same ? stretch : NULL;
+}
+
 static enum rp_status take_launches(struct rp_trace_parse *parse, const struct rp_file_record *record,
                                     const char **cause_out)
 {
-    struct rp_file_launches *launches;
+    const struct rp_file_part *from = (const void *)record; /* its fields behind `stretch` only if they are there */
+    struct rp_file_stretch read = {.after_begin = from->stretch.after_begin,
+                                   .count = from->stretch.count,
+                                   .digest = from->stretch.digest,
+                                   .thread = from->stretch.thread,
+                                   .says_event = record->bytes >= sizeof *from};
+    if (read.says_event) {
+        read.before = from->before;
+        read.first = from->first;
+        read.module = from->module;
+        read.phase = from->phase;
+    }
+    if (read.thread > RP_THREAD_MAX || read.before > read.count || parse->stretches_count >= UINT32_MAX - 1) {
+        *cause_out = "a thread number or a number of launches is out of range";
+        return RP_CORRUPT;
+    }
+    struct rp_file_stretch *stretch = same_part(parse, &read);
+    if (stretch == NULL) {
+        APPEND(parse->stretches, parse->stretches_count, parse->stretches_room, stretch);
+        parse->last_stretch[read.thread] = (uint32_t)parse->stretches_count;
+    }
+    *stretch = read;
+    return RP_OK;
+}
+
+static enum rp_status take_launch(struct rp_trace_parse *parse, const struct rp_file_record *record,
+                                  const char **cause_out)
+{
+    const struct rp_file_launch *from = (const void *)record;
+    if (from->thread > RP_THREAD_MAX) {
+        *cause_out = "a thread number is out of range";
+        return RP_CORRUPT;
+    }
+    struct rp_file_launch *launch;
+    APPEND(parse->launches, parse->launches_count, parse->launches_room, launch);
+    memcpy(launch, from, sizeof *launch);
+    return RP_OK;
+}
+
+/* The four texts at the end of a site, one after the other. */
+static bool site_texts(const struct rp_file_record *record, const char *texts_out[4])
+{
+    size_t offset = offsetof(struct rp_file_site, texts);
+    for (int i = 0; i < 4; i++) {
+        texts_out[i] = text_of(record, offset);
+        if (texts_out[i] == NULL)
+            return false;
+        offset += strlen(texts_out[i]) + 1;
+    }
+    return true;
+}
+
+/* Its texts are one allocation, which `text` begins. */
+static bool site_fill(struct rp_trace_site *site, const char *const texts[4])
+{
+    const char *end = texts[3] + strlen(texts[3]) + 1;
+    char *copy = malloc((size_t)(end - texts[0]));
+    if (copy == NULL)
+        return false;
+    memcpy(copy, texts[0], (size_t)(end - texts[0]));
+    site->text = copy;
+    site->where = copy + (texts[1] - texts[0]);
+    site->module_rule = copy + (texts[2] - texts[0]);
+    site->phase_rule = copy + (texts[3] - texts[0]);
+    return true;
+}
+
+static enum rp_status take_site(struct rp_trace_parse *parse, const struct rp_file_record *record,
+                                const char **cause_out)
+{
+    const struct rp_file_site *from = (const void *)record;
+    struct rp_trace *trace = parse->trace;
+    const char *texts[4];
+    if (!site_texts(record, texts) || from->number > RP_SITE_MAX) {
+        *cause_out = "a text has no end, or the number of a site is out of range";
+        return RP_CORRUPT;
+    }
+    struct rp_trace_site site = {.number = from->number, .source = (enum rp_site_source)from->source};
+    if (from->source >= RP_SITE_SOURCE_COUNT)
+        return RP_OK; /* one that a newer minor version added */
+    struct rp_trace_site *sites = grow(trace->sites, trace->site_count, &parse->sites_room, sizeof *sites);
+    if (sites == NULL)
+        return RP_NO_MEMORY;
+    trace->sites = sites;
+    if (!site_fill(&site, texts))
+        return RP_NO_MEMORY;
+    sites[trace->site_count++] = site;
+    return RP_OK;
+}
+
+static enum rp_status take_site_count(struct rp_trace_parse *parse, const struct rp_file_record *record,
+                                      const char **cause_out)
+{
+    struct rp_file_site_count *count;
     (void)cause_out;
-    APPEND(parse->launches, parse->launches_count, parse->launches_room, launches);
-    memcpy(launches, record, sizeof *launches);
+    APPEND(parse->site_counts, parse->site_counts_count, parse->site_counts_room, count);
+    memcpy(count, record, sizeof *count);
     return RP_OK;
 }
 
@@ -145,11 +248,22 @@ static enum rp_status take_fingerprint(struct rp_trace_parse *parse, const struc
 static enum rp_status take_kernel(struct rp_trace_parse *parse, const struct rp_file_record *record,
                                   const char **cause_out)
 {
-    (void)parse;
-    if (text_of(record, offsetof(struct rp_file_kernel, name)) != NULL)
-        return RP_OK;
-    *cause_out = text_without_end;
-    return RP_CORRUPT;
+    const struct rp_file_kernel *from = (const void *)record;
+    struct rp_trace *trace = parse->trace;
+    const char *name = text_of(record, offsetof(struct rp_file_kernel, name));
+    if (name == NULL) {
+        *cause_out = text_without_end;
+        return RP_CORRUPT;
+    }
+    struct rp_trace_kernel *kernels = grow(trace->kernels, trace->kernel_count, &parse->kernels_room, sizeof *kernels);
+    if (kernels == NULL)
+        return RP_NO_MEMORY;
+    trace->kernels = kernels;
+    char *copy = strdup(name);
+    if (copy == NULL)
+        return RP_NO_MEMORY;
+    kernels[trace->kernel_count++] = (struct rp_trace_kernel){from->name_hash, copy};
+    return RP_OK;
 }
 
 static enum rp_status take_state(struct rp_trace_parse *parse, const struct rp_file_record *record,
@@ -227,6 +341,9 @@ static const struct {
     [RP_FILE_LOSS] = {sizeof(struct rp_file_loss), take_loss},
     [RP_FILE_CLOCK] = {sizeof(struct rp_file_clock), take_clock},
     [RP_FILE_END] = {sizeof(struct rp_file_record), take_end},
+    [RP_FILE_SITE] = {sizeof(struct rp_file_site), take_site},
+    [RP_FILE_SITE_COUNT] = {sizeof(struct rp_file_site_count), take_site_count},
+    [RP_FILE_LAUNCH] = {sizeof(struct rp_file_launch), take_launch},
 };
 
 static enum rp_status take_record(struct rp_trace_parse *parse, const struct rp_file_record *record,
@@ -265,8 +382,11 @@ enum rp_status rp_trace_parse_block(struct rp_trace_parse *parse, const unsigned
 
 void rp_trace_parse_free(struct rp_trace_parse *parse)
 {
+    free(parse->stretches);
     free(parse->launches);
+    free(parse->site_counts);
     free(parse->fingerprints);
     free(parse->modules);
     free(parse->last_op);
+    free(parse->last_stretch);
 }

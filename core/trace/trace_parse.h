@@ -14,17 +14,30 @@ struct rp_file_number { /* the number that the file gives to a module, and ours 
     uint32_t ours;
 };
 
+/* A LAUNCHES as it is read. */
+struct rp_file_stretch {
+    uint64_t after_begin, count, digest; /* of the whole stretch as far as this record knows it */
+    uint64_t before, first;
+    uint32_t thread, module, phase;
+    bool says_event; /* else it is the op's, and there is no part before this one */
+};
+
 /* What is read before it can be put together. Tables grow by doubling. */
 struct rp_trace_parse {
     struct rp_trace *trace;
-    struct rp_file_launches *launches;
+    struct rp_file_stretch *stretches;
+    struct rp_file_launch *launches;
+    struct rp_file_site_count *site_counts;
     struct rp_file_fingerprint *fingerprints;
     struct rp_file_number *modules;
-    uint32_t *last_op; /* by thread: index + 1 of its last op so far; 0: none. RP_THREAD_MAX + 1 long */
+    /* by thread: index + 1 of its last op, and of its last stretch, so far; 0: none. RP_THREAD_MAX + 1 long */
+    uint32_t *last_op, *last_stretch;
+    size_t stretches_count, stretches_room;
     size_t launches_count, launches_room;
+    size_t site_counts_count, site_counts_room;
     size_t fingerprints_count, fingerprints_room;
     size_t modules_count, modules_room;
-    size_t ops_room, comms_room, states_room;
+    size_t ops_room, comms_room, states_room, sites_room, kernels_room;
     struct rp_file_clock clock; /* the last one; ticks 0: none */
     bool ended;
 };

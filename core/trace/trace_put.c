@@ -74,6 +74,79 @@ enum rp_status rp_trace_put_launches(struct rp_trace_writer *writer, uint32_t th
     return RP_OK;
 }
 
+enum rp_status rp_trace_put_part(struct rp_trace_writer *writer, uint32_t thread, uint64_t after_begin, uint64_t count,
+                                 uint64_t digest, uint64_t before, const struct rp_trace_part *part)
+{
+    enum rp_status status;
+    struct rp_file_part *record = rp_trace_reserve(writer, RP_FILE_LAUNCHES, sizeof *record, &status);
+    if (record == NULL)
+        return status;
+    record->stretch.thread = thread;
+    record->stretch.after_begin = after_begin;
+    record->stretch.count = count;
+    record->stretch.digest = digest;
+    record->before = before;
+    record->first = part->first;
+    record->module = part->event.module;
+    record->phase = part->event.phase;
+    return RP_OK;
+}
+
+enum rp_status rp_trace_put_launch(struct rp_trace_writer *writer, uint64_t after_begin,
+                                   const struct rp_trace_launch *launch)
+{
+    enum rp_status status;
+    struct rp_file_launch *record = rp_trace_reserve(writer, RP_FILE_LAUNCH, sizeof *record, &status);
+    if (record == NULL)
+        return status;
+    record->thread = launch->thread;
+    record->module = launch->event.module;
+    record->phase = (uint16_t)launch->event.phase;
+    record->after_begin = after_begin;
+    record->ticks = launch->ticks;
+    record->name_hash = launch->kernel;
+    record->stream = launch->stream;
+    record->shared_bytes = launch->shared_bytes;
+    memcpy(record->grid, launch->grid, sizeof record->grid);
+    memcpy(record->block, launch->block, sizeof record->block);
+    return RP_OK;
+}
+
+#define SITE_TEXTS 4
+
+enum rp_status rp_trace_put_site(struct rp_trace_writer *writer, const struct rp_trace_site *site)
+{
+    const char *const texts[SITE_TEXTS] = {site->text, site->where, site->module_rule, site->phase_rule};
+    size_t lengths[SITE_TEXTS], bytes = offsetof(struct rp_file_site, texts) + SITE_TEXTS;
+    enum rp_status status;
+    for (size_t i = 0; i < SITE_TEXTS; i++) {
+        lengths[i] = strnlen(texts[i], RP_SITE_TEXT_MAX);
+        bytes += lengths[i];
+    }
+    struct rp_file_site *record = rp_trace_reserve(writer, RP_FILE_SITE, bytes, &status);
+    if (record == NULL)
+        return status;
+    record->number = site->number;
+    record->source = site->source;
+    char *to = record->texts;
+    for (size_t i = 0; i < SITE_TEXTS; i++) {
+        memcpy(to, texts[i], lengths[i]);
+        to += lengths[i] + 1;
+    }
+    return RP_OK;
+}
+
+enum rp_status rp_trace_put_site_count(struct rp_trace_writer *writer, uint32_t number, uint64_t count)
+{
+    enum rp_status status;
+    struct rp_file_site_count *record = rp_trace_reserve(writer, RP_FILE_SITE_COUNT, sizeof *record, &status);
+    if (record == NULL)
+        return status;
+    record->number = number;
+    record->count = count;
+    return RP_OK;
+}
+
 enum rp_status rp_trace_put_fingerprint(struct rp_trace_writer *writer, uint32_t comm, uint64_t position,
                                         const uint64_t value[2])
 {

@@ -208,8 +208,9 @@ static enum rp_status make_tables(struct reader *reader)
     reader->payload = malloc(RP_BLOCK_PAYLOAD_MAX);
     parse->last_op = calloc(RP_THREAD_MAX + 1, sizeof *parse->last_op);
     parse->trace = calloc(1, sizeof *parse->trace);
-    bool made = reader->payload != NULL && parse->last_op != NULL && parse->trace != NULL &&
-                rp_modules_create(&parse->trace->modules) == RP_OK;
+    parse->last_stretch = calloc(RP_THREAD_MAX + 1, sizeof *parse->last_stretch);
+    bool made = reader->payload != NULL && parse->last_op != NULL && parse->last_stretch != NULL &&
+                parse->trace != NULL && rp_modules_create(&parse->trace->modules) == RP_OK;
     return made ? RP_OK : say(reader, RP_NO_MEMORY, 0, rp_status_text(RP_NO_MEMORY));
 }
 
@@ -252,6 +253,14 @@ void rp_trace_free(struct rp_trace *trace)
     for (size_t i = 0; i < trace->state_count; i++)
         free(trace->states[i].text);
     free(trace->states);
+    for (size_t i = 0; i < trace->site_count; i++)
+        free((char *)trace->sites[i].text);
+    free(trace->sites);
+    for (size_t i = 0; i < trace->kernel_count; i++)
+        free(trace->kernels[i].name);
+    free(trace->kernels);
+    free(trace->parts);
+    free(trace->launches);
     free(trace->ops);
     free(trace->comms);
     if (trace->modules != NULL)

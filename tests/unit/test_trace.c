@@ -82,6 +82,35 @@ static struct rp_op op_at(uint64_t begin, uint64_t position)
     };
 }
 
+/* 7 + group launches, of which the last three belong to another event, and one by itself. */
+static void put_launches(struct rp_trace_writer *writer, uint64_t begin, unsigned group)
+{
+    const struct rp_trace_part part = {.event = {1, RP_PHASE_OPTIMIZER}, .first = begin + 30};
+    const struct rp_trace_launch launch = {.event = {1, RP_PHASE_OPTIMIZER},
+                                           .ticks = begin + 30,
+                                           .kernel = 77,
+                                           .stream = 0xabcd,
+                                           .grid = {1, 2, 3},
+                                           .block = {4, 5, 6},
+                                           .shared_bytes = 7,
+                                           .thread = 5};
+    assert_int_equal(rp_trace_put_launches(writer, 5, begin, 4 + group, 1), RP_OK);
+    assert_int_equal(rp_trace_put_part(writer, 5, begin, 7 + group, 0xd16e57 + group, 4 + group, &part), RP_OK);
+    assert_int_equal(rp_trace_put_launch(writer, begin, &launch), RP_OK);
+}
+
+static void put_site(struct rp_trace_writer *writer, unsigned group)
+{
+    const struct rp_trace_site site = {.number = group,
+                                       .source = group % 2 == 0 ? RP_SITE_PYTHON : RP_SITE_NVTX,
+                                       .text = "Model.forward",
+                                       .where = "train.py",
+                                       .module_rule = group == 0 ? "" : "my.ini:a",
+                                       .phase_rule = "my.ini:b"};
+    assert_int_equal(rp_trace_put_site(writer, &site), RP_OK);
+    assert_int_equal(rp_trace_put_site_count(writer, 0, 10 + group), RP_OK);
+}
+
 /* A trace with every kind of record, flushed after each group of records. Returns how many groups. */
 #define GROUPS 6
 static unsigned write_sample(struct rp_trace_writer *writer, off_t *ends, const char *path)
@@ -105,7 +134,8 @@ static unsigned write_sample(struct rp_trace_writer *writer, off_t *ends, const 
         }
         assert_int_equal(rp_trace_put_op(writer, 5, &op), RP_OK);
         assert_int_equal(rp_trace_put_kernel(writer, 77, "_Z4gemmPf"), RP_OK);
-        assert_int_equal(rp_trace_put_launches(writer, 5, op.begin, 7 + group, 0xd16e57 + group), RP_OK);
+        put_launches(writer, op.begin, group);
+        put_site(writer, group);
         assert_int_equal(rp_trace_put_fingerprint(writer, 3, group, value), RP_OK);
         assert_int_equal(rp_trace_put_state(writer, RP_STATE_COMM_READY, 3, 1600, "ready"), RP_OK);
         if (group == 4)
@@ -118,6 +148,55 @@ static unsigned write_sample(struct rp_trace_writer *writer, off_t *ends, const 
         ends[group] = info.st_size;
     }
     return GROUPS;
+}
+
+static void parts_and_launches_of_the_sample(const struct rp_trace *trace)
+{
+    assert_int_equal(trace->part_count, 2 * GROUPS);
+    assert_int_equal(trace->launch_count, GROUPS);
+    for (unsigned i = 0; i < GROUPS; i++) {
+        const struct rp_trace_part *own = &trace->parts[2 * i], *other = own + 1;
+        const struct rp_trace_launch *launch = &trace->launches[i];
+        const uint32_t grid[] = {1, 2, 3};
+        const uint16_t block[] = {4, 5, 6};
+        assert_int_equal(own->op, i);
+        assert_int_equal(own->count, 4 + i);
+        assert_int_equal(own->first, 2000 + i * 100);
+        assert_string_equal(rp_module_name(trace->modules, own->event.module), "layers.1");
+        assert_int_equal(own->event.phase, RP_PHASE_BACKWARD);
+        assert_int_equal(other->op, i);
+        assert_int_equal(other->thread, 5);
+        assert_int_equal(other->count, 3);
+        assert_int_equal(other->first, 2030 + i * 100);
+        assert_string_equal(rp_module_name(trace->modules, other->event.module), "layers.0");
+        assert_int_equal(other->event.phase, RP_PHASE_OPTIMIZER);
+        assert_int_equal(launch->op, i);
+        assert_int_equal(launch->thread, 5);
+        assert_int_equal(launch->ticks, 2030 + i * 100);
+        assert_int_equal(launch->stream, 0xabcd);
+        assert_int_equal(launch->shared_bytes, 7);
+        assert_memory_equal(launch->grid, grid, sizeof grid);
+        assert_memory_equal(launch->block, block, sizeof block);
+        assert_string_equal(rp_trace_kernel_name(trace, launch->kernel), "_Z4gemmPf");
+        assert_string_equal(rp_module_name(trace->modules, launch->event.module), "layers.0");
+        assert_int_equal(launch->event.phase, RP_PHASE_OPTIMIZER);
+    }
+    assert_null(rp_trace_kernel_name(trace, 78));
+}
+
+static void sites_of_the_sample(const struct rp_trace *trace)
+{
+    assert_int_equal(trace->site_count, GROUPS);
+    for (unsigned i = 0; i < GROUPS; i++) {
+        const struct rp_trace_site *site = &trace->sites[i];
+        assert_int_equal(site->number, i);
+        assert_int_equal(site->source, i % 2 == 0 ? RP_SITE_PYTHON : RP_SITE_NVTX);
+        assert_int_equal(site->count, i == 0 ? 9 + GROUPS : 0); /* the last count of a site holds */
+        assert_string_equal(site->text, "Model.forward");
+        assert_string_equal(site->where, "train.py");
+        assert_string_equal(site->module_rule, i == 0 ? "" : "my.ini:a");
+        assert_string_equal(site->phase_rule, "my.ini:b");
+    }
 }
 
 static void what_is_put_comes_out(void **state)
@@ -150,6 +229,8 @@ static void what_is_put_comes_out(void **state)
         assert_int_equal(op->fingerprint[1], 22);
         assert_int_equal(op->lossy, i == 4);
     }
+    parts_and_launches_of_the_sample(trace);
+    sites_of_the_sample(trace);
     assert_int_equal(trace->comm_count, 1);
     assert_null(rp_trace_find_comm(trace, 2));
     const struct rp_trace_comm *comm = rp_trace_find_comm(trace, 3);
@@ -199,6 +280,43 @@ static void ops_are_in_order_and_own_their_launches(void **state)
         assert_int_equal(trace->ops[i].op.module, RP_MODULE_UNKNOWN);
     }
     assert_int_equal(trace->ops[2].launch_digest, 90);
+    assert_int_equal(trace->part_count, 3);
+    assert_int_equal(trace->parts[0].op, 2);
+    assert_int_equal(trace->parts[0].count, 9);
+    assert_int_equal(trace->parts[2].op, RP_TRACE_NO_OP);
+    assert_int_equal(trace->parts[2].first, 400);
+    rp_trace_free(trace);
+}
+
+/* Before the first op of a thread, and of a later thread of the same number. */
+static void launches_without_an_op_are_kept(void **state)
+{
+    (void)state;
+    struct rp_trace *trace = NULL;
+    struct rp_trace_writer *writer = writer_make(0);
+    struct rp_trace_part part = {.event = {RP_MODULE_UNKNOWN, RP_PHASE_UNKNOWN}, .first = 50};
+    const struct rp_trace_launch launch = {.ticks = 50, .thread = 1};
+    assert_int_equal(rp_trace_put_launch(writer, 0, &launch), RP_OK);
+    rp_trace_put_part(writer, 1, 0, 4, 1, 0, &part);
+    rp_trace_put_part(writer, 1, 0, 6, 2, 0, &part);
+    part.first = 60;
+    rp_trace_put_part(writer, 1, 0, 8, 3, 6, &part);
+    part.first = 70;
+    rp_trace_put_part(writer, 1, 0, 5, 4, 0, &part);
+    part.event = (struct rp_event){99, (enum rp_phase)77}; /* a module that has no record, a phase of later days */
+    rp_trace_put_part(writer, 1, 0, 6, 5, 5, &part);
+    assert_int_equal(rp_trace_finish(writer), RP_OK);
+    assert_int_equal(rp_trace_read(scratch_path(&scratch, "rank-0.rpt"), &trace), RP_OK);
+    static const uint64_t counts[] = {6, 2, 5, 1}, firsts[] = {50, 60, 70, 70};
+    assert_int_equal(trace->part_count, 4);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(trace->parts[i].op, RP_TRACE_NO_OP);
+        assert_int_equal(trace->parts[i].count, counts[i]);
+        assert_int_equal(trace->parts[i].first, firsts[i]);
+        assert_int_equal(trace->parts[i].event.module, RP_MODULE_UNKNOWN);
+        assert_int_equal(trace->parts[i].event.phase, RP_PHASE_UNKNOWN);
+    }
+    assert_int_equal(trace->launches[0].op, RP_TRACE_NO_OP);
     rp_trace_free(trace);
 }
 
@@ -217,6 +335,8 @@ static void long_texts_are_cut(void **state)
     assert_int_equal(rp_trace_put_state(writer, RP_STATE_COMM_ERROR, 0, 1, text), RP_OK);
     assert_int_equal(rp_trace_put_state(writer, RP_STATE_FORKED, RP_NO_COMM, 2, NULL), RP_OK);
     assert_int_equal(rp_trace_put_comm(writer, &comm), RP_OK);
+    const struct rp_trace_site site = {.text = text, .where = text, .module_rule = text, .phase_rule = text};
+    assert_int_equal(rp_trace_put_site(writer, &site), RP_OK);
     struct rp_op op = op_at(1, 0);
     op.module = 1;
     assert_int_equal(rp_trace_put_op(writer, 0, &op), RP_OK);
@@ -227,6 +347,9 @@ static void long_texts_are_cut(void **state)
     assert_int_equal(strlen(trace->states[0].text), RP_STATE_TEXT_MAX);
     assert_string_equal(trace->states[1].text, "");
     assert_int_equal(strlen(trace->comms[0].name), RP_COMM_NAME_MAX - 1);
+    assert_int_equal(strlen(rp_trace_kernel_name(trace, 1)), RP_KERNEL_NAME_MAX);
+    assert_int_equal(strlen(trace->sites[0].text), RP_SITE_TEXT_MAX);
+    assert_int_equal(strlen(trace->sites[0].phase_rule), RP_SITE_TEXT_MAX);
     rp_trace_free(trace);
 }
 
@@ -500,15 +623,70 @@ static void numbers_out_of_range(void **state)
     assert_int_equal(read_forged(&forged, &trace), RP_CORRUPT);
 }
 
+/* Of launches and sites. */
+static void more_numbers_out_of_range(void **state)
+{
+    (void)state;
+    struct forged forged;
+    struct rp_trace *trace = NULL;
+    struct rp_file_part part = {{{RP_FILE_LAUNCHES, 0, sizeof part}, .thread = 1, .count = 4}, .before = 4};
+    struct rp_file_launch launch = {{RP_FILE_LAUNCH, 0, sizeof launch}, .thread = RP_THREAD_MAX + 1};
+    struct rp_file_launches short_one = {{RP_FILE_LAUNCHES, 0, sizeof short_one}, .thread = RP_THREAD_MAX + 1};
+    struct rp_file_site_count count = {{RP_FILE_SITE_COUNT, 0, sizeof count}, .number = UINT32_MAX, .count = 3};
+    union {
+        struct rp_file_site site;
+        unsigned char bytes[24]; /* three texts fit behind the fields, and one more ends at the record's last byte */
+    } site = {{{RP_FILE_SITE, 0, 24}, .number = RP_SITE_MAX, .source = RP_SITE_KERNEL}};
+    forge_header(&forged, RP_TRACE_VERSION, 0, 64);
+    forge_block(&forged, 0, &part, sizeof part);
+    forge_block(&forged, 1, &site, sizeof site);
+    forge_block(&forged, 2, &count, sizeof count);
+    site.site.source = RP_SITE_SOURCE_COUNT; /* one of a newer version */
+    forge_block(&forged, 3, &site, sizeof site);
+    assert_int_equal(read_forged(&forged, &trace), RP_OK);
+    assert_int_equal(trace->part_count, 1);
+    assert_int_equal(trace->parts[0].count, 0);
+    assert_int_equal(trace->site_count, 1);
+    assert_int_equal(trace->sites[0].source, RP_SITE_KERNEL);
+    assert_int_equal(trace->sites[0].count, 0);
+    rp_trace_free(trace);
+
+    part.before = 5;
+    const void *const wrong[] = {&part, &launch, &short_one, &site};
+    const uint32_t sizes[] = {sizeof part, sizeof launch, sizeof short_one, sizeof site};
+    site.site.number = RP_SITE_MAX + 1;
+    for (size_t i = 0; i < 4; i++) {
+        forge_header(&forged, RP_TRACE_VERSION, 0, 64);
+        forge_block(&forged, 0, wrong[i], sizes[i]);
+        assert_int_equal(read_forged(&forged, &trace), RP_CORRUPT);
+    }
+    site.site.number = 0;
+    site.site.source = RP_SITE_NATIVE;
+    memset(site.bytes + 16, 'x', 8);
+    for (size_t texts = 0; texts <= 4; texts++) { /* the last of them ends where the record does */
+        if (texts > 0)
+            site.bytes[19 + texts] = '\0';
+        forge_header(&forged, RP_TRACE_VERSION, 0, 64);
+        forge_block(&forged, 0, &site, sizeof site);
+        assert_int_equal(read_forged(&forged, &trace), texts < 4 ? RP_CORRUPT : RP_OK);
+    }
+    assert_string_equal(trace->sites[0].text, "xxxx");
+    assert_string_equal(trace->sites[0].phase_rule, "");
+    rp_trace_free(trace);
+}
+
 static void records_that_lie(void **state)
 {
     (void)state;
     static const struct rp_file_record lies[] = {
-        {RP_FILE_END, 0, 0},           {RP_FILE_END, 0, 4},    {RP_FILE_END, 0, 12},     {RP_FILE_END, 0, 40},
-        {RP_FILE_END, 0, 0xfffffff8u}, {RP_FILE_OP, 0, 32},    {RP_FILE_PROCESS, 0, 32}, {RP_FILE_COMM, 0, 32},
-        {RP_FILE_LAUNCHES, 0, 32},     {RP_FILE_CLOCK, 0, 16}, {RP_FILE_MODULE, 0, 8},   {RP_FILE_FINGERPRINT, 0, 32},
-        {RP_FILE_KERNEL, 0, 8},        {RP_FILE_STATE, 0, 16}, {RP_FILE_LOSS, 0, 32},    {RP_FILE_MODULE, 0, 32},
-        {RP_FILE_KERNEL, 0, 32},       {RP_FILE_STATE, 0, 32},
+        {RP_FILE_END, 0, 0},      {RP_FILE_END, 0, 4},           {RP_FILE_END, 0, 12},
+        {RP_FILE_END, 0, 40},     {RP_FILE_END, 0, 0xfffffff8u}, {RP_FILE_OP, 0, 32},
+        {RP_FILE_PROCESS, 0, 32}, {RP_FILE_COMM, 0, 32},         {RP_FILE_LAUNCHES, 0, 32},
+        {RP_FILE_CLOCK, 0, 16},   {RP_FILE_MODULE, 0, 8},        {RP_FILE_FINGERPRINT, 0, 32},
+        {RP_FILE_KERNEL, 0, 8},   {RP_FILE_STATE, 0, 16},        {RP_FILE_LOSS, 0, 32},
+        {RP_FILE_MODULE, 0, 32},  {RP_FILE_KERNEL, 0, 32},       {RP_FILE_STATE, 0, 32},
+        {RP_FILE_SITE, 0, 8},     {RP_FILE_SITE, 0, 16},         {RP_FILE_SITE, 0, 32},
+        {RP_FILE_LAUNCH, 0, 32},  {RP_FILE_SITE_COUNT, 0, 16},
     };
     rp_log_setup(RP_LOG_NONE, NULL); /* more lines than a second has */
     for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
@@ -805,6 +983,7 @@ int main(void)
         TEST(what_is_put_comes_out),
         TEST(replay_is_kept),
         TEST(ops_are_in_order_and_own_their_launches),
+        TEST(launches_without_an_op_are_kept),
         TEST(long_texts_are_cut),
         TEST(cut_anywhere_is_a_good_part),
         TEST(every_flipped_byte_is_seen),
@@ -812,6 +991,7 @@ int main(void)
         TEST(a_missing_block_is_seen),
         TEST(versions),
         TEST(numbers_out_of_range),
+        TEST(more_numbers_out_of_range),
         TEST(records_that_lie),
         TEST(forged_payloads_do_not_crash),
         TEST(a_file_is_never_overwritten),
