@@ -34,6 +34,7 @@ static bool read_name(const char *value, const char *const *names, size_t count,
 #define X(name, text) text,
 static const char *const mode_names[] = {RP_MODES(X)};
 static const char *const fingerprint_names[] = {RP_FINGERPRINTINGS(X)};
+static const char *const detail_names[] = {RP_DETAILS(X)};
 static const char *const verify_names[] = {RP_VERIFIES(X)};
 #undef X
 
@@ -49,6 +50,7 @@ static const char *const verify_names[] = {RP_VERIFIES(X)};
     }
 NAME_READER(mode, mode_names)
 NAME_READER(fingerprinting, fingerprint_names)
+NAME_READER(detail, detail_names)
 NAME_READER(verify, verify_names)
 #undef NAME_READER
 
@@ -192,6 +194,7 @@ static bool read_log(const char *value, enum rp_log_level *level, const char **p
 /* How a row's field is filled from `value`, and what it is before. A path's default is text for people, not a value. */
 #define READ_MODE(field) read_mode(value, &options->field)
 #define READ_FINGERPRINT(field) read_fingerprinting(value, &options->field)
+#define READ_DETAIL(field) read_detail(value, &options->field)
 #define READ_VERIFY(field) read_verify(value, &options->field)
 #define READ_SIZE(field) read_size(value, &options->field)
 #define READ_DURATION(field) read_duration(value, &options->field##_ns)
@@ -200,6 +203,7 @@ static bool read_log(const char *value, enum rp_log_level *level, const char **p
 #define READ_LOG(field) read_log(value, &options->field##_level, &options->field##_pattern)
 #define RESET_MODE(field, text) read_mode(text, &options->field)
 #define RESET_FINGERPRINT(field, text) read_fingerprinting(text, &options->field)
+#define RESET_DETAIL(field, text) read_detail(text, &options->field)
 #define RESET_VERIFY(field, text) read_verify(text, &options->field)
 #define RESET_SIZE(field, text) read_size(text, &options->field)
 #define RESET_DURATION(field, text) read_duration(text, &options->field##_ns)

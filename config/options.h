@@ -35,6 +35,17 @@ enum rp_fingerprinting {
 #undef X
 };
 
+/* X(enumerator, name): what recording keeps of kernel launches */
+#define RP_DETAILS(X)         \
+    X(STRETCHES, "stretches") \
+    X(LAUNCHES, "launches") /* beside the stretches */
+
+enum rp_detail {
+#define X(name, text) RP_DETAIL_##name,
+    RP_DETAILS(X)
+#undef X
+};
+
 /* X(enumerator, name): how replay checks that a shard still equals what was kept of it */
 #define RP_VERIFIES(X) \
     X(AUTO, "auto")    \
@@ -49,6 +60,7 @@ enum rp_verify {
 /* What an option of each type keeps. Strings are NULL when the variable is unset. */
 #define RP_FIELD_MODE(field) enum rp_mode field;
 #define RP_FIELD_FINGERPRINT(field) enum rp_fingerprinting field;
+#define RP_FIELD_DETAIL(field) enum rp_detail field;
 #define RP_FIELD_VERIFY(field) enum rp_verify field;
 #define RP_FIELD_SIZE(field) uint64_t field;          /* bytes; 0: auto */
 #define RP_FIELD_DURATION(field) uint64_t field##_ns; /* RP_DURATION_LEAST_NS to RP_DURATION_MOST_NS */

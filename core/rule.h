@@ -31,7 +31,7 @@
 
 #define RP_RULE_ROOT "<root>"
 
-enum rp_rule_source { RP_RULE_NATIVE, RP_RULE_PYTHON, RP_RULE_NVTX };
+enum rp_rule_source { RP_RULE_NATIVE, RP_RULE_PYTHON, RP_RULE_NVTX, RP_RULE_KERNEL };
 
 struct rp_rule {
     enum rp_rule_source source;

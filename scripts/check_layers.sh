@@ -42,7 +42,7 @@ without() {
 }
 
 # The doors of core/ that shim/ may use.
-doors='clock|event|lane|log|op|quiet_thread|rule|status|record/(recorder|ring)|trace/(trace|trace_lane)|agree/agree|plan/plan|replay/(learn|replay)'
+doors='clock|event|lane|log|op|quiet_thread|rule|status|record/(recorder|ring|seen)|trace/(trace|trace_lane)|agree/agree|plan/plan|replay/(learn|replay)'
 
 layer core 'core/[a-z0-9_]+\.h'
 layer core/trace 'core/(trace/)?[a-z0-9_]+\.h'

@@ -11,6 +11,7 @@
 #include "config/options.h"
 #include "core/log.h"
 #include "core/record/recorder.h"
+#include "core/record/seen.h"
 #include "shim/comm.h"
 #include "shim/fingerprints.h"
 #include "shim/gather.h"
@@ -37,6 +38,7 @@ _Thread_local struct rp_thread rp_thread;
 static struct {
     struct rp_options options;
     struct rp_modules *modules;
+    struct rp_seen *seen;
     _Atomic bool announced;
 } run;
 
@@ -57,6 +59,8 @@ static void forked_child(void)
     rp_waits_forked();
     if (run.modules != NULL)
         rp_modules_forked(run.modules);
+    if (run.seen != NULL)
+        rp_seen_forked(run.seen);
     rp_thread = (struct rp_thread){0};
     atomic_store(&run.announced, false);
     atomic_store(&rp_run_state, RP_RUN_UNSTARTED);
@@ -70,11 +74,16 @@ static void forked_parent(void)
 static bool record_start(void)
 {
     static _Atomic bool fork_handled;
-    struct rp_recorder_options options = {
-        .directory = run.options.trace, .kernel_name = rp_launch_name, .fingerprint = rp_comm_fingerprint_read};
+    struct rp_recorder_options options = {.directory = run.options.trace,
+                                          .kernel_name = rp_launch_name,
+                                          .fingerprint = rp_comm_fingerprint_read,
+                                          .single_launches = run.options.detail == RP_DETAIL_LAUNCHES};
     if (run.modules == NULL && rp_modules_create(&run.modules) != RP_OK)
         return false;
+    if (run.seen == NULL && rp_seen_create(&run.seen) != RP_OK)
+        return false;
     options.modules = run.modules;
+    options.seen = run.seen;
     if (rp_recorder_start(&options) != RP_OK)
         return false;
     rp_site_start(run.modules);

@@ -13,7 +13,7 @@
 
 struct rp_kernel_function {
     uint64_t function;
-    uint64_t hash;
+    struct rp_kernel kernel;
     UT_hash_handle hh;
 };
 
@@ -39,32 +39,45 @@ static bool remember_name(struct rp_kernel_names *kernels, uint64_t hash)
     return false;
 }
 
-static void remember_function(struct rp_kernel_names *kernels, uint64_t function, uint64_t hash)
+static void remember_function(struct rp_kernel_names *kernels, uint64_t function, const struct rp_kernel *kernel)
 {
     struct rp_kernel_function *known = calloc(1, sizeof *known);
     if (known == NULL)
         return;
     known->function = function;
-    known->hash = hash;
+    known->kernel = *kernel;
     HASH_ADD(hh, kernels->functions, function, sizeof function, known);
     if (known->hh.tbl == NULL)
         free(known);
 }
 
-uint64_t rp_kernel_names_hash(struct rp_kernel_names *kernels, uint64_t function, struct rp_trace_writer *writer)
+static struct rp_kernel describe(const struct rp_kernel_names *kernels, const char *name)
+{
+    struct rp_kernel_rules rules = {0};
+    struct rp_kernel kernel = {.hash = XXH64(name, strlen(name), 0), .seen = RP_SEEN_NONE};
+    if (kernels->rules_of != NULL)
+        rules = kernels->rules_of(name);
+    kernel.event = rules.event;
+    if (kernels->seen != NULL)
+        kernel.seen = rp_seen_note(kernels->seen, RP_RULE_KERNEL, name, NULL, rules.module_rule, rules.phase_rule);
+    return kernel;
+}
+
+struct rp_kernel rp_kernel_names_find(struct rp_kernel_names *kernels, uint64_t function,
+                                      struct rp_trace_writer *writer)
 {
     struct rp_kernel_function *known;
     HASH_FIND(hh, kernels->functions, &function, sizeof function, known);
     if (known != NULL)
-        return known->hash;
+        return known->kernel;
     const char *name = kernels->name_of == NULL ? NULL : kernels->name_of(function);
     if (name == NULL)
         name = "?";
-    uint64_t hash = XXH64(name, strlen(name), 0);
-    if (!remember_name(kernels, hash))
-        rp_trace_put_kernel(writer, hash, name);
-    remember_function(kernels, function, hash);
-    return hash;
+    struct rp_kernel kernel = describe(kernels, name);
+    if (!remember_name(kernels, kernel.hash))
+        rp_trace_put_kernel(writer, kernel.hash, name);
+    remember_function(kernels, function, &kernel);
+    return kernel;
 }
 
 void rp_kernel_names_free(struct rp_kernel_names *kernels)

@@ -19,11 +19,17 @@
 /* FREE -> LIVE (taken) -> ENDED (its thread ended) -> FREE (the background thread has read everything) */
 enum rp_producer_state { RP_PRODUCER_FREE, RP_PRODUCER_LIVE, RP_PRODUCER_ENDED };
 
-struct rp_stretch {       /* the launches after one op of a thread and before its next */
-    uint64_t after_begin; /* the op's begin; 0: before the thread's first op */
+struct rp_stretch {        /* the launches after one op of a thread and before its next */
+    uint64_t after_begin;  /* the op's begin; 0: before the thread's first op */
+    struct rp_event event; /* the op's */
     uint64_t count;
     uint64_t digest;
     uint64_t written; /* count that the trace has */
+    struct {          /* the last part of it: launches that belong to one event */
+        struct rp_event event;
+        uint64_t before; /* count before its first launch */
+        uint64_t first;  /* ticks of its first launch */
+    } part;
 };
 
 struct rp_producer {

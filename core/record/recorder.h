@@ -15,6 +15,7 @@
 #ifndef RP_RECORDER_H
 #define RP_RECORDER_H
 
+#include "core/record/kernel_names.h"
 #include "core/record/ring.h"
 #include "core/trace/trace.h"
 
@@ -27,7 +28,12 @@ struct rp_recorder_options {
     const char *(*kernel_name)(uint64_t function);
     /* The fingerprint of an op with RP_OP_FINGERPRINTED. Called from the background thread, must not wait. */
     enum rp_fingerprint_state (*fingerprint)(uint32_t comm, uint64_t position, uint64_t value_out[2]);
-    unsigned flush_ms; /* how long a record may stay in memory; 0: 200 */
+    /* What rules say of the kernel of that name; asked once a kernel. Called from the background thread. NULL: none. */
+    struct rp_kernel_rules (*kernel_rules)(const char *name);
+    /* What is noted where calls are issued, or NULL; kernels are noted there too. Must stay valid. */
+    struct rp_seen *seen;
+    bool single_launches; /* each launch becomes a record too */
+    unsigned flush_ms;    /* how long a record may stay in memory; 0: 200 */
 };
 
 /* Ready to give out rings. Starts no thread. Call once per process (again after rp_recorder_forked()). */

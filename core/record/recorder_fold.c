@@ -17,6 +17,19 @@ static bool written(struct rp_fold *fold, enum rp_status status)
     return status == RP_OK;
 }
 
+/* Module names up to that number, so that nothing names one that the trace does not have. */
+static void write_modules(struct rp_fold *fold, uint32_t module)
+{
+    if (module <= fold->modules_written || module >= rp_module_count(fold->options->modules))
+        return;
+    while (fold->modules_written < module) {
+        uint32_t next = fold->modules_written + 1;
+        if (!written(fold, rp_trace_put_module(fold->writer, next, rp_module_name(fold->options->modules, next))))
+            return;
+        fold->modules_written = next;
+    }
+}
+
 /* ---------------------------------------------------------------- launches */
 
 /* What a stretch's digest is made of; no byte of it is left out of the hash, so none may be padding. */
@@ -31,29 +44,100 @@ struct launch_digest {
 
 _Static_assert(sizeof(struct launch_digest) == 40, "no padding");
 
-static void fold_launch(struct rp_fold *fold, struct rp_producer *producer, const struct rp_launch *launch)
+static uint64_t digest_of(uint64_t before, uint64_t name, const struct rp_launch *launch)
 {
-    struct launch_digest digest = {
-        .before = producer->stretch.digest,
-        .name = rp_kernel_names_hash(&fold->kernels, launch->function, fold->writer),
-        .shared_bytes = launch->shared_bytes,
-    };
+    struct launch_digest digest = {.before = before, .name = name, .shared_bytes = launch->shared_bytes};
     memcpy(digest.grid, launch->grid, sizeof digest.grid);
     memcpy(digest.block, launch->block, sizeof digest.block);
-    producer->stretch.digest = XXH64(&digest, sizeof digest, 0);
-    producer->stretch.count++;
+    return XXH64(&digest, sizeof digest, 0);
+}
+
+static bool is_same(struct rp_event a, struct rp_event b)
+{
+    return a.module == b.module && a.phase == b.phase;
+}
+
+/* What the rules for kernels say, and of what they do not, the op before. */
+static struct rp_event event_of(const struct rp_stretch *stretch, const struct rp_kernel *kernel)
+{
+    struct rp_event event = kernel->event;
+    if (event.module == RP_MODULE_UNKNOWN)
+        event.module = stretch->event.module;
+    if (event.phase == RP_PHASE_UNKNOWN)
+        event.phase = stretch->event.phase;
+    return event;
+}
+
+static enum rp_status put_part(struct rp_fold *fold, const struct rp_producer *producer)
+{
+    const struct rp_stretch *stretch = &producer->stretch;
+    struct rp_trace_part part = {.event = stretch->part.event, .first = stretch->part.first};
+    if (stretch->after_begin != 0 && stretch->part.before == 0 && is_same(part.event, stretch->event))
+        return rp_trace_put_launches(fold->writer, producer->number, stretch->after_begin, stretch->count,
+                                     stretch->digest);
+    write_modules(fold, part.event.module);
+    return rp_trace_put_part(fold->writer, producer->number, stretch->after_begin, stretch->count, stretch->digest,
+                             stretch->part.before, &part);
+}
+
+/* Writes the part as far as it is known, if the trace does not have that yet. */
+static void write_part(struct rp_fold *fold, struct rp_producer *producer)
+{
+    struct rp_stretch *stretch = &producer->stretch;
+    if (stretch->count == stretch->written)
+        return;
+    if (!written(fold, put_part(fold, producer)))
+        producer->lost_launches_unsaid += stretch->count - stretch->written;
+    stretch->written = stretch->count;
+}
+
+/* The next launch is the first of a part. */
+static void begin_part(struct rp_stretch *stretch, struct rp_event event, uint64_t ticks)
+{
+    stretch->part.event = event;
+    stretch->part.before = stretch->count;
+    stretch->part.first = ticks;
+}
+
+static void put_launch(struct rp_fold *fold, const struct rp_producer *producer, const struct rp_launch *launch,
+                       uint64_t kernel)
+{
+    struct rp_trace_launch single = {.event = producer->stretch.part.event,
+                                     .ticks = launch->ticks,
+                                     .kernel = kernel,
+                                     .stream = launch->stream,
+                                     .shared_bytes = launch->shared_bytes,
+                                     .thread = (uint16_t)producer->number};
+    memcpy(single.grid, launch->grid, sizeof single.grid);
+    memcpy(single.block, launch->block, sizeof single.block);
+    write_modules(fold, single.event.module);
+    /* one that finds no room is missed by its reader: the stretch counts it */
+    written(fold, rp_trace_put_launch(fold->writer, producer->stretch.after_begin, &single));
+}
+
+static void fold_launch(struct rp_fold *fold, struct rp_producer *producer, const struct rp_launch *launch)
+{
+    struct rp_stretch *stretch = &producer->stretch;
+    struct rp_kernel kernel = rp_kernel_names_find(&fold->kernels, launch->function, fold->writer);
+    struct rp_event event = event_of(stretch, &kernel);
+    if (stretch->count == stretch->part.before || !is_same(event, stretch->part.event)) {
+        write_part(fold, producer);
+        begin_part(stretch, event, launch->ticks);
+    }
+    stretch->digest = digest_of(stretch->digest, kernel.hash, launch);
+    stretch->count++;
+    if (fold->options->seen != NULL)
+        rp_seen_count(fold->options->seen, kernel.seen);
+    if (fold->options->single_launches)
+        put_launch(fold, producer, launch, kernel.hash);
 }
 
 void rp_fold_stretch(struct rp_fold *fold, struct rp_producer *producer)
 {
     struct rp_stretch *stretch = &producer->stretch;
-    if (stretch->count == stretch->written)
-        return;
-    enum rp_status status =
-        rp_trace_put_launches(fold->writer, producer->number, stretch->after_begin, stretch->count, stretch->digest);
-    if (!written(fold, status))
-        producer->lost_launches_unsaid += stretch->count - stretch->written;
-    stretch->written = stretch->count;
+    write_part(fold, producer);
+    if (stretch->after_begin == 0) /* a thread that never has an op: its parts say about when they were */
+        stretch->part.before = stretch->count;
 }
 
 /* ---------------------------------------------------------------- losses */
@@ -140,25 +224,13 @@ void rp_fold_fingerprints_give_up(struct rp_fold *fold)
 
 /* ---------------------------------------------------------------- ops and notes */
 
-/* Module names up to that number, so that no op names one that the trace does not have. */
-static void write_modules(struct rp_fold *fold, uint32_t module)
-{
-    if (module <= fold->modules_written || module >= rp_module_count(fold->options->modules))
-        return;
-    while (fold->modules_written < module) {
-        uint32_t next = fold->modules_written + 1;
-        if (!written(fold, rp_trace_put_module(fold->writer, next, rp_module_name(fold->options->modules, next))))
-            return;
-        fold->modules_written = next;
-    }
-}
-
 static void fold_op(struct rp_fold *fold, struct rp_producer *producer, const struct rp_op *op)
 {
     write_modules(fold, op->module);
     if (!rp_op_kind_is_allocation((enum rp_op_kind)op->kind)) {
         rp_fold_stretch(fold, producer);
-        producer->stretch = (struct rp_stretch){.after_begin = op->begin};
+        producer->stretch =
+            (struct rp_stretch){.after_begin = op->begin, .event = {op->module, (enum rp_phase)op->phase}};
     }
     if (!written(fold, rp_trace_put_op(fold->writer, producer->number, op))) {
         producer->lost_ops_unsaid++;
@@ -168,6 +240,12 @@ static void fold_op(struct rp_fold *fold, struct rp_producer *producer, const st
         say_losses(fold, producer, true);
     if (op->flags & RP_OP_FINGERPRINTED)
         want_fingerprint(fold, op);
+}
+
+void rp_fold_sites(struct rp_fold *fold, bool counts)
+{
+    if (written(fold, rp_sites_write(&fold->sites, fold->writer)) && counts)
+        written(fold, rp_sites_write_counts(&fold->sites, fold->writer));
 }
 
 void rp_fold_notes(struct rp_fold *fold)

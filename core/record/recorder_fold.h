@@ -1,6 +1,7 @@
 /*
  * From the rings into the trace: launches are folded into a count and a digest for the stretch between two ops of
- * their thread, names go before their first use, losses and fingerprints go in as they become known.
+ * their thread, cut where the event that they belong to changes; names go before their first use, losses, fingerprints
+ * and what was seen go in as they become known.
  *
  * Threads: the background thread.
  */
@@ -11,6 +12,7 @@
 #include "core/record/producer.h"
 #include "core/record/recorder.h"
 #include "core/record/recorder_mail.h"
+#include "core/record/recorder_sites.h"
 
 #define RP_FINGERPRINTS_UNDER_WAY 16384u /* more are counted as lost */
 
@@ -24,6 +26,7 @@ struct rp_fold {
     struct rp_mail *mail;
     struct rp_trace_writer *writer;
     struct rp_kernel_names kernels;
+    struct rp_sites sites;
     uint32_t modules_written; /* numbers up to and with it are in the trace */
     bool broken;              /* the writer is: nothing more can be recorded */
     uint64_t fingerprints_lost_unsaid;
@@ -42,6 +45,9 @@ void rp_fold_stretch(struct rp_fold *fold, struct rp_producer *producer);
 
 /* Writes the communicators and states that were announced. */
 void rp_fold_notes(struct rp_fold *fold);
+
+/* Writes what is new of what was seen, and if `counts` how often. */
+void rp_fold_sites(struct rp_fold *fold, bool counts);
 
 /* Asks for the fingerprints under way, without waiting. */
 void rp_fold_fingerprints(struct rp_fold *fold);

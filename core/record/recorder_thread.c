@@ -22,6 +22,7 @@
 #define SPOOL_BYTES (64u << 20) /* kept before it is known where the trace goes */
 #define FLUSH_MS 200u
 #define CLOCK_MS 1000u
+#define COUNTS_MS 10000u
 #define WAKE_MIN_US 500u
 #define WAKE_MAX_US 20000u
 #define LOOK_EVERY_MS 100u
@@ -36,10 +37,10 @@ enum background_state { WAITING, LOOKING, WRITING, DONE };
 struct background {
     struct rp_recorder *recorder;
     enum background_state state;
-    struct rp_mail_identity identity;      /* from LOOKING on */
-    uint64_t look_until_ns, look_next_ns;  /* while LOOKING */
-    uint64_t flush_next_ns, clock_next_ns; /* while WRITING */
-    uint32_t left_out_written;             /* of the recorder's threads_left_out */
+    struct rp_mail_identity identity;                      /* from LOOKING on */
+    uint64_t look_until_ns, look_next_ns;                  /* while LOOKING */
+    uint64_t flush_next_ns, clock_next_ns, counts_next_ns; /* while WRITING */
+    uint32_t left_out_written;                             /* of the recorder's threads_left_out */
     unsigned wake_us;
     struct rp_fold fold;
 };
@@ -118,9 +119,11 @@ static void put_left_out(struct background *background)
     background->left_out_written = left_out;
 }
 
-static void flush(struct background *background)
+/* `counts`: also how often each site was seen. */
+static void flush(struct background *background, bool counts)
 {
     put_left_out(background);
+    rp_fold_sites(&background->fold, counts);
     struct rp_producer *producer = rp_producer_first(&background->recorder->producers);
     for (; producer != NULL; producer = producer->next)
         rp_fold_stretch(&background->fold, producer);
@@ -136,7 +139,10 @@ static void write_when_due(struct background *background, uint64_t now)
         background->clock_next_ns = now + ms(CLOCK_MS);
     }
     if (now >= background->flush_next_ns) {
-        flush(background);
+        bool counts = now >= background->counts_next_ns;
+        flush(background, counts);
+        if (counts)
+            background->counts_next_ns = now + ms(COUNTS_MS);
         background->flush_next_ns = now + ms(flush_ms == 0 ? FLUSH_MS : flush_ms);
     }
     if (background->fold.broken)
@@ -255,7 +261,7 @@ static void finish(struct background *background)
         read_rings(background);
         rp_fold_fingerprints_give_up(&background->fold);
         put_clock(background);
-        flush(background);
+        flush(background, true);
     }
     /* A child forked from here on has no file of ours to close. */
     background->recorder->writer = NULL;
@@ -307,6 +313,9 @@ enum rp_status rp_recorder_thread_start(struct rp_recorder *recorder)
     background->fold.mail = &recorder->mail;
     background->fold.writer = recorder->writer;
     background->fold.kernels.name_of = recorder->options.kernel_name;
+    background->fold.kernels.rules_of = recorder->options.kernel_rules;
+    background->fold.kernels.seen = recorder->options.seen;
+    background->fold.sites.seen = recorder->options.seen;
     error = create_thread(background);
     if (error == 0)
         return RP_OK;

@@ -83,6 +83,10 @@ static void test_values(void **state)
     assert_int_equal(options.fingerprint, RP_FINGERPRINTING_FULL);
     READ("REPRISE_FINGERPRINT=OFF");
     assert_int_equal(options.fingerprint, RP_FINGERPRINTING_OFF);
+    READ("REPRISE_DETAIL=launches");
+    assert_int_equal(options.detail, RP_DETAIL_LAUNCHES);
+    READ("REPRISE_DETAIL=Stretches");
+    assert_int_equal(options.detail, RP_DETAIL_STRETCHES);
     READ("REPRISE_FINGERPRINT=Sample");
     assert_int_equal(options.fingerprint, RP_FINGERPRINTING_SAMPLE);
     READ("REPRISE_VERIFY=Auto", "REPRISE_STRICT=0", "REPRISE_TRIAL=0");
@@ -282,6 +286,9 @@ static void test_malformed_values(void **state)
     assert_int_equal(options.log_level, RP_LOG_INFO);
     assert_null(options.log_pattern);
     assert_logged("REPRISE_LOG is \"loud:/tmp/x\", expected: none, error, warn, info, debug");
+    READ("REPRISE_DETAIL=all");
+    assert_int_equal(options.detail, RP_DETAIL_STRETCHES);
+    assert_logged("REPRISE_DETAIL is \"all\", expected: stretches, launches; using stretches");
     READ("REPRISE_FINGERPRINT=half");
     assert_int_equal(options.fingerprint, RP_FINGERPRINTING_SAMPLE);
     assert_logged("REPRISE_FINGERPRINT is \"half\", expected: sample, full, off; using sample");

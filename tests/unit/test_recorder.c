@@ -301,6 +301,202 @@ static void allocations_do_not_cut_launches(void **state)
     rp_trace_free(trace);
 }
 
+/* ---------------------------------------------------------------- whose launches, and what was seen */
+
+static uint32_t intern(const char *name)
+{
+    return rp_module_intern(modules, name, strlen(name));
+}
+
+static const struct rp_rule add_rule = {.source = RP_RULE_KERNEL, .pattern = "add"};
+static const struct rp_rule copy_rule = {.source = RP_RULE_KERNEL, .pattern = "copy"};
+
+/* "add" has a module and a phase of its own, "copy" a phase. */
+static struct rp_kernel_rules kernel_rules(const char *name)
+{
+    if (strcmp(name, "add") == 0)
+        return (struct rp_kernel_rules){{intern("adder"), RP_PHASE_OPTIMIZER}, &add_rule, &add_rule};
+    if (strcmp(name, "copy") == 0)
+        return (struct rp_kernel_rules){{RP_MODULE_UNKNOWN, RP_PHASE_OTHER}, NULL, &copy_rule};
+    return (struct rp_kernel_rules){0};
+}
+
+static struct rp_seen *start_with_rules(bool single_launches)
+{
+    struct rp_recorder_options how = options("out");
+    CHECK(rp_seen_create(&how.seen) == RP_OK);
+    how.kernel_rules = kernel_rules;
+    how.single_launches = single_launches;
+    CHECK(rp_recorder_start(&how) == RP_OK);
+    return how.seen;
+}
+
+enum { GEMM, ADD, NAMELESS, COPY };
+
+static void push_named(uint64_t position, const char *module, enum rp_phase phase)
+{
+    struct rp_op op = op_make(position);
+    op.module = intern(module);
+    op.phase = (uint8_t)phase;
+    CHECK(rp_ring_push_op(rp_recorder_ring(), &op));
+}
+
+static void launch_all(const uint64_t *functions, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        CHECK(launch(functions[i], 1));
+}
+
+static void parts_body(void)
+{
+    static const uint64_t early[] = {GEMM, ADD}, mixed[] = {GEMM, GEMM, ADD, COPY, NAMELESS, ADD}, plain[] = {GEMM};
+    start_with_rules(false);
+    rp_recorder_identify(0, 1, "job");
+    launch_all(early, 2);
+    push_named(0, "layers.0", RP_PHASE_FORWARD);
+    launch_all(mixed, 6);
+    push_named(1, "layers.1", RP_PHASE_BACKWARD);
+    launch_all(plain, 1);
+    rp_recorder_stop(0);
+}
+
+static void a_part_is(const struct rp_trace *trace, size_t index, uint32_t op, uint64_t count, const char *module,
+                      enum rp_phase phase)
+{
+    const struct rp_trace_part *part = &trace->parts[index];
+    assert_int_equal(part->op, op);
+    assert_int_equal(part->count, count);
+    assert_string_equal(rp_module_name(trace->modules, part->event.module), module);
+    assert_int_equal(part->event.phase, phase);
+}
+
+static void launches_belong_to_the_op_before_or_to_their_rule(void **state)
+{
+    (void)state;
+    in_child(parts_body);
+    struct rp_trace *trace = read_rank("out/rank-0.rpt");
+    assert_int_equal(trace->part_count, 8);
+    a_part_is(trace, 0, RP_TRACE_NO_OP, 1, "-", RP_PHASE_UNKNOWN);
+    a_part_is(trace, 1, RP_TRACE_NO_OP, 1, "adder", RP_PHASE_OPTIMIZER);
+    a_part_is(trace, 2, 0, 2, "layers.0", RP_PHASE_FORWARD);
+    a_part_is(trace, 3, 0, 1, "adder", RP_PHASE_OPTIMIZER);
+    a_part_is(trace, 4, 0, 1, "layers.0", RP_PHASE_OTHER);
+    a_part_is(trace, 5, 0, 1, "layers.0", RP_PHASE_FORWARD);
+    a_part_is(trace, 6, 0, 1, "adder", RP_PHASE_OPTIMIZER);
+    a_part_is(trace, 7, 1, 1, "layers.1", RP_PHASE_BACKWARD);
+    assert_int_equal(trace->ops[0].launches, 6);
+    assert_int_equal(trace->launch_count, 0);
+    rp_trace_free(trace);
+}
+
+/* Written now and then while it grows, a part stays one. */
+static void growing_body(void)
+{
+    struct rp_recorder_options how = options("out");
+    how.flush_ms = 1;
+    how.kernel_rules = kernel_rules;
+    CHECK(rp_recorder_start(&how) == RP_OK);
+    rp_recorder_identify(0, 1, "job");
+    push_named(0, "layers.0", RP_PHASE_FORWARD);
+    for (uint64_t i = 0; i < 40; i++) {
+        CHECK(launch(i < 20 ? GEMM : ADD, 1));
+        usleep(3000);
+    }
+    rp_recorder_stop(0);
+}
+
+static void a_part_that_grows_stays_one(void **state)
+{
+    (void)state;
+    in_child(growing_body);
+    struct rp_trace *trace = read_rank("out/rank-0.rpt");
+    assert_int_equal(trace->part_count, 2);
+    a_part_is(trace, 0, 0, 20, "layers.0", RP_PHASE_FORWARD);
+    a_part_is(trace, 1, 0, 20, "adder", RP_PHASE_OPTIMIZER);
+    assert_int_equal(trace->ops[0].launches, 40);
+    rp_trace_free(trace);
+}
+
+static void single_body(void)
+{
+    static const uint64_t before[] = {COPY}, behind[] = {GEMM, ADD};
+    start_with_rules(true);
+    rp_recorder_identify(0, 1, "job");
+    launch_all(before, 1);
+    push_named(0, "layers.0", RP_PHASE_FORWARD);
+    launch_all(behind, 2);
+    rp_recorder_stop(0);
+}
+
+static void single_launches_are_recorded_where_asked_for(void **state)
+{
+    static const struct {
+        uint32_t op;
+        const char *kernel, *module;
+        enum rp_phase phase;
+    } expected[] = {{RP_TRACE_NO_OP, "copy", "-", RP_PHASE_OTHER},
+                    {0, "gemm", "layers.0", RP_PHASE_FORWARD},
+                    {0, "add", "adder", RP_PHASE_OPTIMIZER}};
+    (void)state;
+    in_child(single_body);
+    struct rp_trace *trace = read_rank("out/rank-0.rpt");
+    assert_int_equal(trace->launch_count, 3);
+    for (size_t i = 0; i < 3; i++) {
+        const struct rp_trace_launch *single = &trace->launches[i];
+        assert_int_equal(single->op, expected[i].op);
+        assert_string_equal(rp_trace_kernel_name(trace, single->kernel), expected[i].kernel);
+        assert_string_equal(rp_module_name(trace->modules, single->event.module), expected[i].module);
+        assert_int_equal(single->event.phase, expected[i].phase);
+        assert_int_equal(single->grid[0], 1);
+        assert_int_equal(single->block[0], 32);
+    }
+    assert_int_equal(trace->ops[0].launches, 2);
+    rp_trace_free(trace);
+}
+
+static void sites_body(void)
+{
+    static const uint64_t functions[] = {GEMM, ADD, GEMM, NAMELESS, 4 + GEMM};
+    struct rp_seen *seen = start_with_rules(false);
+    uint32_t frame = rp_seen_note(seen, RP_RULE_PYTHON, "Model.forward", "train.py", NULL, NULL);
+    rp_recorder_identify(0, 1, "job");
+    push(0);
+    wait_for_op();
+    rp_seen_count(seen, frame);
+    rp_seen_count(seen, frame);
+    rp_seen_count(seen, rp_seen_note(seen, RP_RULE_NVTX, "forward", "mine", &add_rule, NULL));
+    launch_all(functions, 5);
+    rp_recorder_stop(0);
+}
+
+static void what_was_seen_reaches_the_trace(void **state)
+{
+    static const struct {
+        const char *text, *where;
+        enum rp_site_source source;
+        uint64_t count;
+        bool module_rule, phase_rule;
+    } expected[] = {{"Model.forward", "train.py", RP_SITE_PYTHON, 2, false, false},
+                    {"forward", "mine", RP_SITE_NVTX, 1, true, false},
+                    {"gemm", "", RP_SITE_KERNEL, 3, false, false},
+                    {"add", "", RP_SITE_KERNEL, 1, true, true},
+                    {"?", "", RP_SITE_KERNEL, 1, false, false}};
+    (void)state;
+    in_child(sites_body);
+    struct rp_trace *trace = read_rank("out/rank-0.rpt");
+    assert_int_equal(trace->site_count, 5);
+    for (size_t i = 0; i < 5; i++) {
+        const struct rp_trace_site *site = &trace->sites[i];
+        assert_string_equal(site->text, expected[i].text);
+        assert_string_equal(site->where, expected[i].where);
+        assert_int_equal(site->source, expected[i].source);
+        assert_int_equal(site->count, expected[i].count);
+        assert_int_equal(site->module_rule[0] != '\0', expected[i].module_rule);
+        assert_int_equal(site->phase_rule[0] != '\0', expected[i].phase_rule);
+    }
+    rp_trace_free(trace);
+}
+
 static void names_body(void)
 {
     struct rp_recorder_options how = options("out");
@@ -1188,6 +1384,10 @@ int main(void)
         TEST(ops_and_launches_reach_the_trace),
         TEST(digests_tell_launches_apart),
         TEST(allocations_do_not_cut_launches),
+        TEST(launches_belong_to_the_op_before_or_to_their_rule),
+        TEST(a_part_that_grows_stays_one),
+        TEST(single_launches_are_recorded_where_asked_for),
+        TEST(what_was_seen_reaches_the_trace),
         TEST(names_go_before_their_ops),
         TEST(fingerprints_come_late_or_are_counted),
         TEST(a_storm_of_launches_is_accounted_for),
