@@ -32,8 +32,9 @@ endif
 VENDOR := $(addprefix -isystem ,$(CUDA_INCLUDE) $(NCCL_INCLUDE))
 
 object = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
+ANNOTATIONS := $(sort $(wildcard config/annotations/*.ini))
 # core/tool is not of the library: it prints.
-CORE := $(wildcard config/*.c core/*.c $(foreach f,trace record steps compare order agree plan replay,core/$(f)/*.c))
+CORE := $(wildcard config/*.c core/*.c $(foreach f,rules trace record steps compare order agree plan replay,core/$(f)/*.c))
 TOOL := $(wildcard core/tool/*.c)
 SHIM := $(wildcard shim/*.c)
 LIBRARY := $(BUILD)/libreprise.so
@@ -95,21 +96,30 @@ $(BUILD)/kernels.fatbin: shim/kernels.cu shim/compare.h shim/fingerprint.h $(BUI
 $(BUILD)/obj/shim/kernels_image.o: CPPFLAGS += -DRP_KERNELS_FATBIN='"$(BUILD)/kernels.fatbin"'
 $(BUILD)/obj/shim/kernels_image.o: $(BUILD)/kernels.fatbin
 
+# The shipped annotation files are texts in the library.
+$(BUILD)/annotations.c: scripts/embed_annotations.sh $(ANNOTATIONS) $(BUILD)/config.mk
+	$(Q)scripts/embed_annotations.sh $(ANNOTATIONS) > $@
+
+$(BUILD)/obj/annotations.o: $(BUILD)/annotations.c
+	@mkdir -p $(@D)
+	@echo '  CC    $<'
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
+
 # The library and the command ---------------------------------------------------------------------------------------
 # Rows of symbols.def depend on the versions of the vendor's headers, so the list is made by the preprocessor.
 $(BUILD)/exports.map: shim/symbols.def scripts/exports.sh $(BUILD)/config.mk
 	$(Q)$(CC) -E -P -x c $(CPPFLAGS) $(VENDOR) -imacros cuda_runtime_api.h -imacros nccl.h $< | scripts/exports.sh > $@
 
-$(LIBRARY): $(BUILD)/exports.map $(call object,$(CORE) $(SHIM))
+$(LIBRARY): $(BUILD)/exports.map $(call object,$(CORE) $(SHIM)) $(BUILD)/obj/annotations.o
 	@echo '  LINK  $@'
 	$(Q)$(CC) -shared $(LDFLAGS) -static-libgcc -Wl,-z,now,-z,relro,-z,text,-z,defs,-z,noexecstack,-z,nodelete -Wl,--exclude-libs,ALL \
-		-Wl,--version-script=$< -Wl,-soname,$(@F) $(filter %.o,$^) $(UNWIND_LIBS) -o $@
+		-Wl,--version-script=$< -Wl,-soname,$(@F) $(filter %.o,$^) $(UNWIND_LIBS) $(INIH_LIBS) -o $@
 
-$(COMMAND): $(call object,$(CORE) $(TOOL))
+$(COMMAND): $(call object,$(CORE) $(TOOL)) $(BUILD)/obj/annotations.o
 	@echo '  LINK  $@'
-	$(Q)$(CC) $(LDFLAGS) $^ -o $@
+	$(Q)$(CC) $(LDFLAGS) $^ $(INIH_LIBS) -o $@
 
-$(ARCHIVE): $(call object,$(CORE) $(TOOL))
+$(ARCHIVE): $(call object,$(CORE) $(TOOL)) $(BUILD)/obj/annotations.o
 	@rm -f $@
 	$(Q)$(AR) rcs $@ $^
 
@@ -130,7 +140,7 @@ $(TESTS) $(TSAN):
 	@mkdir -p $(@D)
 	@echo '  LINK  $@'
 	$(Q)$(CC) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN/../fake' $^ \
-		$(if $(filter %/site_native.o,$^),$(UNWIND_LIBS)) -lcmocka -o $@
+		$(if $(filter %/site_native.o,$^),$(UNWIND_LIBS)) $(INIH_LIBS) -lcmocka -o $@
 
 # The stand-in, the example programs and the benchmarks say themselves how they are built; they add what the tests need
 # to PROGRAMS.

@@ -42,11 +42,12 @@ without() {
 }
 
 # The doors of core/ that shim/ may use.
-doors='clock|event|lane|log|op|quiet_thread|rule|status|record/(recorder|ring|seen)|trace/(trace|trace_lane)|agree/agree|plan/plan|replay/(learn|replay)'
+doors='clock|event|lane|log|op|quiet_thread|status|rules/(rule|rule_file|path)|record/(recorder|ring|seen)|trace/(trace|trace_lane)|agree/agree|plan/plan|replay/(learn|replay)'
 
 layer core 'core/[a-z0-9_]+\.h'
+layer core/rules 'core/(rules/)?[a-z0-9_]+\.h'
 layer core/trace 'core/(trace/)?[a-z0-9_]+\.h'
-layer core/record 'core/((trace|record)/)?[a-z0-9_]+\.h'
+layer core/record 'core/((rules|trace|record)/)?[a-z0-9_]+\.h'
 layer core/steps 'core/(steps/)?[a-z0-9_]+\.h'
 layer core/compare 'core/((trace|compare)/)?[a-z0-9_]+\.h'
 layer core/order 'core/(order/)?[a-z0-9_]+\.h'
@@ -59,12 +60,12 @@ layer shim "shim/[a-z0-9_]+\.(h|def)|config/options\.h|core/($doors)\.h"
 layer tests/apps 'minitrain[a-z_]*\.h'
 layer tests/fake '[a-z_]+\.h|tests/fake/ranks\.h|shim/(fingerprint|compare)\.h'
 
-folders=(core core/trace core/record core/steps core/compare core/order core/agree core/plan core/replay core/tool)
-unknown=$(find core config shim -mindepth 1 -type d | grep -vxF -f <(printf '%s\n' "${folders[@]}"))
+folders=(core core/rules core/trace core/record core/steps core/compare core/order core/agree core/plan core/replay core/tool)
+unknown=$(find core config shim -mindepth 1 -type d | grep -vxF -f <(printf '%s\n' "${folders[@]}" config/annotations))
 [ -z "$unknown" ] || fail "a folder without a rule here" <<< "$unknown"
 
 vendor="${include}[<\"](cuda|cooperative_groups|crt/|cupti|driver_types|libunwind|nccl|nvml|nvToolsExt|nvtx|Python|vector_types)"
 without "vendor headers belong to shim/" "$vendor" "${folders[@]}" config
-without "core/ calls no getenv" '\b((secure_)?getenv[[:space:]]*\(|environ\b)' "${folders[@]:0:9}"
+without "core/ calls no getenv" '\b((secure_)?getenv[[:space:]]*\(|environ\b)' "${folders[@]:0:10}"
 without "core/ and config/ know no dlfcn" '<dlfcn\.h>|\b(dlopen|dlsym|dladdr)[[:space:]]*\(' "${folders[@]}" config
 exit $failed

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Finds the CUDA toolkit, NCCL's header and the static libunwind; prints them as Make variables. What is missing is
+# Finds the CUDA toolkit, NCCL's header, the static libunwind and inih; prints them as Make variables. What is missing is
 # named in one line with the command that installs it.
 set -eu
 cd "$(dirname "$0")/.."
@@ -98,4 +98,12 @@ if [ -e build-deps/libunwind/lib/libunwind.a ]; then
 else
     echo "UNWIND_CPPFLAGS := -DRP_UNWIND_DLOPEN"
     echo "UNWIND_LIBS :="
+fi
+# A static inih goes into the library, if it is position-independent (Debian's and Ubuntu's is); else the shared one.
+inih=$(realpath -m "$("${CC:-cc}" -print-file-name=libinih.a)")
+if [ -e "$inih" ] && echo 'extern int ini_parse_stream; int *rp_probe(void) { return &ini_parse_stream; }' |
+    "${CC:-cc}" -shared -fPIC -x c - -x none "$inih" -Wl,-z,text -o /dev/null 2> /dev/null; then
+    echo "INIH_LIBS := $inih"
+else
+    echo "INIH_LIBS := -linih"
 fi

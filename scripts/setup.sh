@@ -17,6 +17,7 @@ required='
     tool:git            git             git             git
     header:uthash.h     uthash-dev      uthash-devel    uthash-devel
     header:xxhash.h     libxxhash-dev   xxhash-devel    xxhash-devel
+    header:ini.h        libinih-dev     inih-devel      libinih-devel
     header:cmocka.h     libcmocka-dev   libcmocka-devel libcmocka-devel
     tool:bats           bats            bats            bats
     tool:pgrep          procps          procps-ng       procps'

@@ -7,7 +7,7 @@ PROGRAMS += $(SITE_PROBE) $(SITE_ENGINE) $(SITE_CLIENT)
 $(SITE_PROBE): $(call object,tests/preload/site_probe.c $(wildcard shim/site*.c)) $(ARCHIVE)
 	@mkdir -p $(@D)
 	@echo '  LINK  $@'
-	$(Q)$(CC) -shared $(LDFLAGS) -Wl,-z,defs -Wl,--exclude-libs,ALL $^ $(UNWIND_LIBS) -o $@
+	$(Q)$(CC) -shared $(LDFLAGS) -Wl,-z,defs -Wl,--exclude-libs,ALL $^ $(UNWIND_LIBS) $(INIH_LIBS) -o $@
 
 $(SITE_ENGINE): $(call object,tests/preload/site_engine.c)
 	@mkdir -p $(@D)
