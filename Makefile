@@ -126,9 +126,9 @@ $(ARCHIVE): $(call object,$(CORE) $(TOOL)) $(BUILD)/obj/annotations.o
 # Tests -------------------------------------------------------------------------------------------------------------
 # A test links with core/, core/tool/ and config/. A line of its source asks for more:
 #   /* link: fake */             the stand-in CUDA and NCCL (also for every test_fake_*)
-#   /* link: shim: a.c b.c */    these sources of shim/
+#   /* link: shim: a.c b*.c */   these sources of shim/
 link_fake = $(shell grep -ls '^/\* link: fake \*/' $(1))$(findstring /test_fake_,$(1))
-link_shim = $(addprefix shim/,$(shell sed -n 's|^/\* link: shim: \(.*\) \*/.*|\1|p' $(1)))
+link_shim = $(wildcard $(addprefix shim/,$(shell sed -n 's|^/\* link: shim: \(.*\) \*/.*|\1|p' $(1))))
 
 define test_rule
 $(BUILD)/tests/$(1): $(BUILD)/obj/tests/unit/$(1).o $(call object,$(call link_shim,tests/unit/$(1).c)) $(ARCHIVE) \

@@ -84,6 +84,24 @@ static bool read_path(const char *value, const char **path)
     return true;
 }
 
+/* Each of a comma-separated list is a path. */
+static bool read_files(const char *value, const char **files)
+{
+    for (const char *at = value;; at++) {
+        size_t length = strcspn(at, ",");
+        if (length == 0 || length >= PATH_MAX)
+            return false;
+        at += length;
+        if (*at == '\0')
+            break;
+    }
+    char *copy = strdup(value);
+    if (copy == NULL)
+        return false;
+    *files = copy;
+    return true;
+}
+
 /* A number without sign or point at `*text`, which is moved behind it. */
 static bool read_digits(const char **text, uint64_t *number)
 {
@@ -200,6 +218,7 @@ static bool read_log(const char *value, enum rp_log_level *level, const char **p
 #define READ_DURATION(field) read_duration(value, &options->field##_ns)
 #define READ_SWITCH(field) read_switch(value, &options->field)
 #define READ_PATH(field) read_path(value, &options->field)
+#define READ_FILES(field) read_files(value, &options->field)
 #define READ_LOG(field) read_log(value, &options->field##_level, &options->field##_pattern)
 #define RESET_MODE(field, text) read_mode(text, &options->field)
 #define RESET_FINGERPRINT(field, text) read_fingerprinting(text, &options->field)
@@ -209,6 +228,7 @@ static bool read_log(const char *value, enum rp_log_level *level, const char **p
 #define RESET_DURATION(field, text) read_duration(text, &options->field##_ns)
 #define RESET_SWITCH(field, text) read_switch(text, &options->field)
 #define RESET_PATH(field, text) (options->field = NULL)
+#define RESET_FILES(field, text) (options->field = NULL)
 #define RESET_LOG(field, text) read_log(text, &options->field##_level, &options->field##_pattern)
 
 /* ---------------------------------------------------------------- the rows */

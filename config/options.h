@@ -66,6 +66,7 @@ enum rp_verify {
 #define RP_FIELD_DURATION(field) uint64_t field##_ns; /* RP_DURATION_LEAST_NS to RP_DURATION_MOST_NS */
 #define RP_FIELD_SWITCH(field) bool field;
 #define RP_FIELD_PATH(field) const char *field;
+#define RP_FIELD_FILES(field) const char *field; /* paths with commas between, none of them empty */
 #define RP_FIELD_LOG(field)          \
     enum rp_log_level field##_level; \
     const char *field##_pattern; /* file pattern as in rp_log_setup(); NULL: standard error */

@@ -93,6 +93,7 @@ enum rp_redop {
 #define RP_OP_WITHDRAWN 0x0200u     /* replay: voted on, and a rank waited longer than the bound */
 #define RP_OP_SAMPLED 0x0400u       /* its fingerprint covers a sample of its bytes, not all */
 #define RP_OP_AHEAD 0x0800u /* replay, with HIT: a gather of ours, issued ahead of the call, had filled the slot */
+#define RP_OP_STEP 0x1000u  /* the first of its lane behind the beginning of a step that an annotation rule tells */
 
 #define RP_OP_BYTES_MOST (UINT64_C(1) << 48) /* memory has no more addresses: no call is as large */
 #define RP_NO_POSITION UINT64_MAX            /* not counted by a lane */

@@ -96,6 +96,8 @@ static struct rp_call describe(const struct rp_nccl *real, const struct rp_call_
     call.content_bytes = rp_op_bytes(&call.op);
     if (in_place(a, comm, call.content_bytes))
         call.op.flags |= RP_OP_IN_PLACE;
+    if (comm != NULL && rp_op_kind_on_lane(a->kind) && rp_comm_takes_step(comm, rp_site_steps()))
+        call.op.flags |= RP_OP_STEP;
     return call;
 }
 

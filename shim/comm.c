@@ -36,7 +36,8 @@ struct rp_comm {
     _Atomic bool let_go;                /* by the end, or by the last call that was inside then */
     struct serial_of_position *serials; /* RP_FINGERPRINTS, by position; set before fingerprints */
     bool nonblocking;
-    _Atomic bool ready, failed;       /* each is told once */
+    _Atomic bool ready, failed; /* each is told once */
+    _Atomic uint64_t steps; /* steps of annotations that began before its last call; relaxed: each tells itself apart */
     _Atomic uint32_t splits, shrinks; /* children made so far: part of a child's key */
     UT_hash_handle hh;                /* by handle; only live ones are in the table */
 };
@@ -61,6 +62,13 @@ static _Atomic bool identified;
 struct rp_lane *rp_comm_lane(struct rp_comm *comm)
 {
     return &comm->lane;
+}
+
+bool rp_comm_takes_step(struct rp_comm *comm, uint64_t steps)
+{
+    if (atomic_load_explicit(&comm->steps, memory_order_relaxed) == steps)
+        return false;
+    return atomic_exchange_explicit(&comm->steps, steps, memory_order_relaxed) != steps;
 }
 
 uint32_t rp_comm_number(const struct rp_comm *comm)

@@ -21,6 +21,10 @@ struct rp_nccl;
 
 struct rp_lane *rp_comm_lane(struct rp_comm *comm);
 uint32_t rp_comm_number(const struct rp_comm *comm);
+
+/* True for one call after each change of `steps`, which counts the steps that annotations have told (site.h). */
+bool rp_comm_takes_step(struct rp_comm *comm, uint64_t steps);
+
 int rp_comm_rank(const struct rp_comm *comm); /* of this process; -1: not known yet */
 
 /*

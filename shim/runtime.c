@@ -12,6 +12,7 @@
 #include "core/log.h"
 #include "core/record/recorder.h"
 #include "core/record/seen.h"
+#include "shim/annotations.h"
 #include "shim/comm.h"
 #include "shim/fingerprints.h"
 #include "shim/gather.h"
@@ -38,6 +39,7 @@ _Thread_local struct rp_thread rp_thread;
 static struct {
     struct rp_options options;
     struct rp_modules *modules;
+    struct rp_rules *rules;
     struct rp_seen *seen;
     _Atomic bool announced;
 } run;
@@ -71,22 +73,33 @@ static void forked_parent(void)
     rp_recorder_state(RP_STATE_FORKED, RP_NO_COMM, NULL);
 }
 
+/* What names are made of; kept by a child that starts anew. */
+static bool make_tables(void)
+{
+    if (run.modules == NULL && rp_modules_create(&run.modules) != RP_OK)
+        return false;
+    if (run.seen == NULL && rp_seen_create(&run.seen) != RP_OK)
+        return false;
+    if (run.rules == NULL)
+        run.rules = rp_annotations_load(run.options.annotations);
+    return run.rules != NULL;
+}
+
 static bool record_start(void)
 {
     static _Atomic bool fork_handled;
     struct rp_recorder_options options = {.directory = run.options.trace,
                                           .kernel_name = rp_launch_name,
+                                          .kernel_rules = rp_site_kernel,
                                           .fingerprint = rp_comm_fingerprint_read,
                                           .single_launches = run.options.detail == RP_DETAIL_LAUNCHES};
-    if (run.modules == NULL && rp_modules_create(&run.modules) != RP_OK)
-        return false;
-    if (run.seen == NULL && rp_seen_create(&run.seen) != RP_OK)
+    if (!make_tables())
         return false;
     options.modules = run.modules;
     options.seen = run.seen;
     if (rp_recorder_start(&options) != RP_OK)
         return false;
-    rp_site_start(run.modules);
+    rp_site_start(&(struct rp_site_tables){.modules = run.modules, .rules = run.rules, .seen = run.seen});
     if (!atomic_exchange(&fork_handled, true))
         pthread_atfork(NULL, forked_parent, forked_child);
     return true;
@@ -179,5 +192,6 @@ __attribute__((destructor)) static void unloaded(void)
     if (!atomic_compare_exchange_strong(&rp_run_state, &active, RP_RUN_OFF))
         return;
     rp_gather_report();
+    rp_annotations_report(run.rules);
     rp_recorder_stop(LAST_FINGERPRINTS_MS);
 }

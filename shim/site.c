@@ -13,31 +13,40 @@
 #include <string.h>
 
 #include "shim/site_python.h"
+#include "shim/site_ranges.h"
 #include "shim/site_sources.h"
 
-_Atomic bool rp_site_on;
-static _Atomic(struct rp_modules *) site_modules; /* released by rp_site_start(), acquired by rp_site_here() */
+/* Of so many collectives all frames and ranges are looked at, so that a user sees what there is to write rules for. */
+#define WHOLE_FIRST 512
 
-void rp_site_start(struct rp_modules *modules)
+_Atomic bool rp_site_on;
+static struct rp_site_tables given;
+static _Atomic(const struct rp_site_tables *) site_tables; /* released by rp_site_start(), acquired by its readers */
+static _Atomic unsigned asked;                             /* collectives, up to WHOLE_FIRST; relaxed: a count */
+static _Atomic uint64_t steps;     /* relaxed: who opened the range or is in the frame sees it */
+static _Thread_local bool in_step; /* this thread's last collective was under such a frame */
+
+void rp_site_start(const struct rp_site_tables *tables)
 {
     rp_site_native_start();
+    given = *tables;
     atomic_store_explicit(&rp_site_on, true, memory_order_relaxed);
-    atomic_store_explicit(&site_modules, modules, memory_order_release);
+    atomic_store_explicit(&site_tables, &given, memory_order_release);
 }
 
-void rp_site_take_phase(struct rp_site_finding *finding, const struct rp_rule *rule)
+const struct rp_site_tables *rp_site_tables(void)
 {
-    if (finding->phase != RP_PHASE_UNKNOWN || rule == NULL)
-        return;
-    finding->phase = rule->phase;
-    finding->forward_in_backward = rule->forward_in_backward;
+    return atomic_load_explicit(&site_tables, memory_order_acquire);
 }
 
-uint32_t rp_site_intern(struct rp_modules *modules, const char *name, size_t length)
+uint64_t rp_site_steps(void)
 {
-    if (length == 0)
-        return rp_module_intern(modules, RP_RULE_ROOT, strlen(RP_RULE_ROOT));
-    return rp_module_intern(modules, name, length);
+    return atomic_load_explicit(&steps, memory_order_relaxed);
+}
+
+void rp_site_step(void)
+{
+    atomic_fetch_add_explicit(&steps, 1, memory_order_relaxed);
 }
 
 static uint32_t first_module(const struct rp_site_finding *a, const struct rp_site_finding *b,
@@ -48,12 +57,12 @@ static uint32_t first_module(const struct rp_site_finding *a, const struct rp_si
     return b->module != RP_MODULE_UNKNOWN ? b->module : c->module;
 }
 
-static enum rp_phase in_backward(const struct rp_site_finding *said)
+static enum rp_phase phase_in_backward(const struct rp_site_finding *said)
 {
     if (said->phase == RP_PHASE_RECOMPUTE)
         return RP_PHASE_RECOMPUTE;
-    if (said->phase == RP_PHASE_FORWARD && said->forward_in_backward != RP_PHASE_UNKNOWN)
-        return said->forward_in_backward;
+    if (said->phase == RP_PHASE_FORWARD && said->in_backward != RP_PHASE_UNKNOWN)
+        return said->in_backward;
     return RP_PHASE_BACKWARD;
 }
 
@@ -63,7 +72,7 @@ struct rp_event rp_site_combine(const struct rp_site_finding *python, const stru
     const struct rp_site_finding *said = python->phase != RP_PHASE_UNKNOWN ? python : nvtx;
     struct rp_event event = {.module = first_module(python, nvtx, native), .phase = said->phase};
     if (native->phase == RP_PHASE_BACKWARD)
-        event.phase = in_backward(said);
+        event.phase = phase_in_backward(said);
     else if (said->phase == RP_PHASE_UNKNOWN)
         event.phase = native->phase;
     return event;
@@ -85,30 +94,47 @@ struct rp_site_loader rp_site_loader_now(void)
 }
 
 /* Whether the native stack, which costs most, could change what the others say together. */
-static bool native_matters(const struct rp_event *said)
+static bool native_matters(const struct rp_site_query *query, const struct rp_event *said)
 {
-    return said->module == RP_MODULE_UNKNOWN || (said->phase != RP_PHASE_BACKWARD && said->phase != RP_PHASE_RECOMPUTE);
+    return query->whole || rp_rules_have_steps(query->tables->rules, RP_RULE_NATIVE) ||
+           said->module == RP_MODULE_UNKNOWN || (said->phase != RP_PHASE_BACKWARD && said->phase != RP_PHASE_RECOMPUTE);
 }
 
-static struct rp_event ask(struct rp_modules *modules, void *caller)
+static void see_step(bool now)
+{
+    if (now && !in_step)
+        rp_site_step();
+    in_step = now;
+}
+
+static struct rp_event ask(const struct rp_site_query *query)
 {
     struct rp_site_finding native = {0}, nvtx = {0}, python = {0};
-    rp_site_from_python(modules, &python);
-    rp_site_from_nvtx(modules, &nvtx);
+    rp_site_from_python(query, &python);
+    rp_site_from_nvtx(query, &nvtx);
     struct rp_event said = rp_site_combine(&python, &nvtx, &native);
-    if (!native_matters(&said))
-        return said;
-    rp_site_from_native(modules, caller, &native);
-    return rp_site_combine(&python, &nvtx, &native);
+    if (native_matters(query, &said)) {
+        rp_site_from_native(query, &native);
+        said = rp_site_combine(&python, &nvtx, &native);
+    }
+    see_step(python.step || native.step);
+    return said;
+}
+
+static bool is_one_of_the_first(void)
+{
+    return atomic_load_explicit(&asked, memory_order_relaxed) < WHOLE_FIRST &&
+           atomic_fetch_add_explicit(&asked, 1, memory_order_relaxed) < WHOLE_FIRST;
 }
 
 struct rp_event rp_site_here(void *caller)
 {
-    struct rp_modules *modules = atomic_load_explicit(&site_modules, memory_order_acquire);
-    if (modules == NULL)
+    struct rp_site_query query = {.tables = rp_site_tables(), .caller = caller};
+    if (query.tables == NULL)
         return (struct rp_event){RP_MODULE_UNKNOWN, RP_PHASE_UNKNOWN};
     int kept_errno = errno;
-    struct rp_event event = ask(modules, caller);
+    query.whole = is_one_of_the_first();
+    struct rp_event event = ask(&query);
     errno = kept_errno;
     return event;
 }
@@ -119,7 +145,7 @@ void rp_site_nvtx_announce(void)
     Dl_info info;
     atomic_store_explicit(&rp_site_on, true, memory_order_relaxed);
     /* the path as preloaded may be relative, and the application may change its directory */
-    if (dladdr((void *)&site_modules, &info) != 0 && realpath(info.dli_fname, file) != NULL)
+    if (dladdr((void *)&site_tables, &info) != 0 && realpath(info.dli_fname, file) != NULL)
         setenv("NVTX_INJECTION64_PATH", file, 0);
 }
 
@@ -128,4 +154,5 @@ void rp_site_forked(void)
     rp_site_cache_forked(&rp_site_addresses);
     rp_site_cache_forked(&rp_site_codes);
     rp_python_forked();
+    rp_site_ranges_forked();
 }

@@ -3,8 +3,8 @@
  * recording, with no lock of ours held.
  *
  * Sources, each in a file of its own: native stack (site_native.c, libunwind), Python frames (site_python.c, the
- * public C API found at run time), NVTX ranges (site_nvtx.c, as an NVTX injection library). The rules that turn them
- * into names are core/rule.h.
+ * public C API found at run time), NVTX ranges (site_ranges.c; site_nvtx.c, as an NVTX injection library). The rules
+ * that turn them into names are core/rules/rule.h.
  */
 #ifndef RP_SITE_H
 #define RP_SITE_H
@@ -12,9 +12,19 @@
 #include <stdint.h>
 
 #include "core/event.h"
+#include "core/record/recorder.h"
+#include "core/record/seen.h"
+#include "core/rules/rule.h"
 
-/* `modules` is where names are interned; it must outlive all calls. Called once, before the first rp_site_here(). */
-void rp_site_start(struct rp_modules *modules);
+/* Each must outlive all calls. */
+struct rp_site_tables {
+    struct rp_modules *modules; /* where names are interned */
+    const struct rp_rules *rules;
+    struct rp_seen *seen; /* what was looked at; or NULL */
+};
+
+/* Called once, before the first rp_site_here(). The tables are copied. */
+void rp_site_start(const struct rp_site_tables *tables);
 
 /*
  * The event of the calling thread's present place. The module comes from the innermost source that names one:
@@ -24,6 +34,15 @@ void rp_site_start(struct rp_modules *modules);
  * `caller` is the return address of the hook: where the native stack of the application begins.
  */
 struct rp_event rp_site_here(void *caller);
+
+/*
+ * How often a step has begun in this process so far, by a rule that says so: a range was opened, or a collective was
+ * under a frame where its thread's one before was not. Frames count only where rp_site_here() was asked.
+ */
+uint64_t rp_site_steps(void);
+
+/* What the rules say of the launches of a kernel, whose name is mangled. From the recorder's thread, once a kernel. */
+struct rp_kernel_rules rp_site_kernel(const char *name);
 
 /* Sets NVTX_INJECTION64_PATH to the file of this library if it is unset. From the constructor, when not off. */
 void rp_site_nvtx_announce(void);

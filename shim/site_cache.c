@@ -19,7 +19,7 @@
 
 struct entry {
     const void *key;
-    struct rp_site_cached cached;
+    struct rp_site_place place;
     UT_hash_handle hh;
 };
 
@@ -49,14 +49,14 @@ static void clear(struct rp_site_cache *cache)
     cache->used = 0;
 }
 
-static bool add(struct rp_site_cache *cache, const void *key, const struct rp_site_cached *cached)
+static bool add(struct rp_site_cache *cache, const void *key, const struct rp_site_place *place)
 {
     if (cache->used == ENTRIES && cache->recycles)
         clear(cache);
     if (cache->used == ENTRIES || find(cache, key) != NULL)
         return false;
     struct entry *entry = &cache->entries[cache->used];
-    *entry = (struct entry){.key = key, .cached = *cached};
+    *entry = (struct entry){.key = key, .place = *place};
     HASH_ADD_PTR(cache->table, key, entry);
     if (entry->hh.tbl == NULL)
         return false;
@@ -64,32 +64,34 @@ static bool add(struct rp_site_cache *cache, const void *key, const struct rp_si
     return true;
 }
 
-bool rp_site_cache_find(struct rp_site_cache *cache, const void *key, struct rp_site_cached *cached_out)
+bool rp_site_cache_find(struct rp_site_cache *cache, const void *key, struct rp_site_place *place_out)
 {
     pthread_mutex_lock(&cache->lock);
     const struct entry *entry = find(cache, key);
     if (entry != NULL)
-        *cached_out = entry->cached;
+        *place_out = entry->place;
     pthread_mutex_unlock(&cache->lock);
     return entry != NULL;
 }
 
-bool rp_site_cache_add(struct rp_site_cache *cache, const void *key, const struct rp_site_cached *cached)
+bool rp_site_cache_add(struct rp_site_cache *cache, const void *key, const struct rp_site_place *place)
 {
     pthread_mutex_lock(&cache->lock);
-    bool added = add(cache, key, cached);
+    bool added = add(cache, key, place);
     pthread_mutex_unlock(&cache->lock);
     return added;
 }
 
-size_t rp_site_cache_skip(struct rp_site_cache *cache, void *const *keys, size_t count)
+size_t rp_site_cache_find_all(struct rp_site_cache *cache, void *const *keys, size_t count,
+                              struct rp_site_place *places_out)
 {
     size_t known = 0;
     pthread_mutex_lock(&cache->lock);
     for (; known < count; known++) {
         const struct entry *entry = find(cache, keys[known]);
-        if (entry == NULL || entry->cached.module_rule != NULL || entry->cached.phase_rule != NULL)
+        if (entry == NULL)
             break;
+        places_out[known] = entry->place;
     }
     pthread_mutex_unlock(&cache->lock);
     return known;

@@ -2,14 +2,12 @@
  * NVTX ranges, as an NVTX injection library: the NVTX code inside each library that uses it finds this file through
  * NVTX_INJECTION64_PATH, calls InitializeInjectionNvtx2() once, and from then on the functions put into its table.
  *
- * Each thread keeps the texts of its open ranges: RANGES of them, the texts together in TEXT_BYTES. What is beyond is
- * counted and not kept, so that pops still pair. A push or pop allocates nothing and takes no lock. The ranges of all
- * domains are on one stack; a pop takes the innermost of its own domain. The domain "NCCL" is left out: its ranges
- * name NCCL's own functions, below our hooks.
+ * Here texts of every form become UTF-8 and domains their names; site_ranges.c keeps what is open. The domain "NCCL" is
+ * left out: its ranges name NCCL's own functions, below our hooks.
  *
  * Threads: any.
  */
-#include "shim/site_sources.h"
+#include "shim/site_ranges.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,29 +16,17 @@
 #define NVTX_NO_IMPL
 #include <nvtx3/nvToolsExt.h>
 
-#define RANGES 32
-#define TEXT_BYTES 4096
+#include "shim/site_sources.h"
+
 #define DOMAINS 64
+#define DOMAIN_BYTES 128
 #define STRINGS 4096 /* registered strings are copied and live as long as the process */
-#define STRING_BYTES 1024
-
-struct range {
-    nvtxDomainHandle_t domain;
-    uint16_t text; /* offset in texts; terminated */
-    bool popped;   /* out of turn: a range inside it, of another domain, is open still */
-};
-
-static _Thread_local struct {
-    uint32_t depth;
-    uint32_t beyond; /* open ranges that found no room; while there are some, no new one is kept */
-    uint16_t used;   /* bytes of texts */
-    struct range ranges[RANGES];
-    char texts[TEXT_BYTES];
-} mine;
+#define STRING_BYTES RP_RANGE_TEXT_BYTES
 
 /* The handles that we give out are our own. A NULL domain is the default one. */
 struct nvtxDomainRegistration_st {
     bool ignored;
+    char name[DOMAIN_BYTES]; /* constant once the domain is counted */
 };
 
 struct nvtxStringRegistration_st {
@@ -48,9 +34,11 @@ struct nvtxStringRegistration_st {
     char text[];
 };
 
+static pthread_mutex_t domain_lock = PTHREAD_MUTEX_INITIALIZER; /* over the domains and their count */
 static struct nvtxDomainRegistration_st domains[DOMAINS];
+static unsigned domain_count;
 static nvtxStringHandle_t strings[STRINGS]; /* each written once; kept for leak checkers, read by nobody */
-static _Atomic unsigned domain_count, string_count;
+static _Atomic unsigned string_count;
 
 /* ---------------------------------------------------------------- texts */
 
@@ -113,112 +101,108 @@ static size_t copy_message(char *out, const nvtxEventAttributes_t *attributes)
     }
 }
 
-/* ---------------------------------------------------------------- the stack of a thread */
-
-/* Both return the level of the range, counting from 0, as NVTX wants it. */
-static int push(nvtxDomainHandle_t domain, const char *text, size_t length)
-{
-    int level = (int)(mine.depth + mine.beyond);
-    if (mine.beyond > 0 || mine.depth == RANGES || mine.used + length + 1 > TEXT_BYTES) {
-        mine.beyond++;
-        return level;
-    }
-    mine.ranges[mine.depth++] = (struct range){.domain = domain, .text = mine.used};
-    memcpy(mine.texts + mine.used, text, length + 1);
-    mine.used = (uint16_t)(mine.used + length + 1);
-    return level;
-}
-
-static void drop_popped(void)
-{
-    while (mine.depth > 0 && mine.ranges[mine.depth - 1].popped)
-        mine.used = mine.ranges[--mine.depth].text;
-}
-
-static int pop(nvtxDomainHandle_t domain)
-{
-    if (mine.beyond > 0) {
-        mine.beyond--;
-        return (int)(mine.depth + mine.beyond);
-    }
-    for (uint32_t i = mine.depth; i-- > 0;) {
-        if (mine.ranges[i].popped || mine.ranges[i].domain != domain)
-            continue;
-        mine.ranges[i].popped = true;
-        drop_popped();
-        return (int)i;
-    }
-    return -1; /* a pop without a push */
-}
-
-static void take_module(struct rp_modules *modules, const struct rp_rule_match *match, struct rp_site_finding *finding)
-{
-    if (finding->module == RP_MODULE_UNKNOWN && match->module_rule != NULL)
-        finding->module = rp_site_intern(modules, match->module, match->module_length);
-}
-
-void rp_site_from_nvtx(struct rp_modules *modules, struct rp_site_finding *finding)
-{
-    for (uint32_t i = mine.depth; i-- > 0;) {
-        struct rp_rule_match match;
-        if (mine.ranges[i].popped || !rp_rule_match(RP_RULE_NVTX, mine.texts + mine.ranges[i].text, &match))
-            continue;
-        take_module(modules, &match, finding);
-        if (finding->phase == RP_PHASE_UNKNOWN && match.phase_rule != NULL) {
-            finding->phase = match.phase;
-            finding->forward_in_backward = match.phase_rule->forward_in_backward;
-        }
-    }
-}
-
 /* ---------------------------------------------------------------- what NVTX calls */
+
+static const char default_domain[] = "";
+
+static const char *name_of(nvtxDomainHandle_t domain)
+{
+    return domain != NULL ? domain->name : default_domain;
+}
+
+static bool is_ignored(nvtxDomainHandle_t domain)
+{
+    return domain != NULL && domain->ignored;
+}
 
 static int NVTX_API range_push_a(const char *message)
 {
     char text[STRING_BYTES];
-    return push(NULL, text, copy_narrow(text, message));
+    return rp_range_push(default_domain, text, copy_narrow(text, message));
 }
 
 static int NVTX_API range_push_w(const wchar_t *message)
 {
     char text[STRING_BYTES];
-    return push(NULL, text, copy_wide(text, message));
+    return rp_range_push(default_domain, text, copy_wide(text, message));
 }
 
 static int NVTX_API range_push_ex(const nvtxEventAttributes_t *attributes)
 {
     char text[STRING_BYTES];
-    return push(NULL, text, copy_message(text, attributes));
+    return rp_range_push(default_domain, text, copy_message(text, attributes));
 }
 
 static int NVTX_API range_pop(void)
 {
-    return pop(NULL);
+    return rp_range_pop(default_domain);
+}
+
+static nvtxRangeId_t NVTX_API range_start_a(const char *message)
+{
+    char text[STRING_BYTES];
+    return rp_range_start(default_domain, text, copy_narrow(text, message));
+}
+
+static nvtxRangeId_t NVTX_API range_start_w(const wchar_t *message)
+{
+    char text[STRING_BYTES];
+    return rp_range_start(default_domain, text, copy_wide(text, message));
+}
+
+static nvtxRangeId_t NVTX_API range_start_ex(const nvtxEventAttributes_t *attributes)
+{
+    char text[STRING_BYTES];
+    return rp_range_start(default_domain, text, copy_message(text, attributes));
+}
+
+static void NVTX_API range_end(nvtxRangeId_t number)
+{
+    rp_range_end(number);
 }
 
 static int NVTX_API domain_range_push_ex(nvtxDomainHandle_t domain, const nvtxEventAttributes_t *attributes)
 {
     char text[STRING_BYTES];
-    if (domain != NULL && domain->ignored)
+    if (is_ignored(domain))
         return NVTX_NO_PUSH_POP_TRACKING;
-    return push(domain, text, copy_message(text, attributes));
+    return rp_range_push(name_of(domain), text, copy_message(text, attributes));
 }
 
 static int NVTX_API domain_range_pop(nvtxDomainHandle_t domain)
 {
-    if (domain != NULL && domain->ignored)
-        return NVTX_NO_PUSH_POP_TRACKING;
-    return pop(domain);
+    return is_ignored(domain) ? NVTX_NO_PUSH_POP_TRACKING : rp_range_pop(name_of(domain));
 }
 
-/* A domain beyond the last place is the default one. */
+static nvtxRangeId_t NVTX_API domain_range_start_ex(nvtxDomainHandle_t domain, const nvtxEventAttributes_t *attributes)
+{
+    char text[STRING_BYTES];
+    if (is_ignored(domain))
+        return 0;
+    return rp_range_start(name_of(domain), text, copy_message(text, attributes));
+}
+
+static void NVTX_API domain_range_end(nvtxDomainHandle_t domain, nvtxRangeId_t number)
+{
+    (void)domain; /* numbers are those of all domains */
+    rp_range_end(number);
+}
+
+/* One domain for a name, however often it is made. The default one where there is no more room. */
 static nvtxDomainHandle_t make_domain(const char *name)
 {
-    unsigned index = atomic_fetch_add_explicit(&domain_count, 1, memory_order_relaxed);
-    if (index >= DOMAINS)
-        return NULL;
-    domains[index].ignored = strcmp(name, "NCCL") == 0;
-    return &domains[index];
+    nvtxDomainHandle_t domain = NULL;
+    pthread_mutex_lock(&domain_lock);
+    for (unsigned i = 0; i < domain_count && domain == NULL; i++)
+        if (strncmp(domains[i].name, name, DOMAIN_BYTES - 1) == 0)
+            domain = &domains[i];
+    if (domain == NULL && domain_count < DOMAINS) {
+        domain = &domains[domain_count++];
+        domain->ignored = strcmp(name, "NCCL") == 0;
+        memccpy(domain->name, name, '\0', DOMAIN_BYTES - 1);
+    }
+    pthread_mutex_unlock(&domain_lock);
+    return domain;
 }
 
 static nvtxDomainHandle_t NVTX_API domain_create_a(const char *name)
@@ -271,8 +255,14 @@ static nvtxStringHandle_t NVTX_API domain_register_string_w(nvtxDomainHandle_t d
     X(CORE, RangePushW, range_push_w)                         \
     X(CORE, RangePushEx, range_push_ex)                       \
     X(CORE, RangePop, range_pop)                              \
+    X(CORE, RangeStartA, range_start_a)                       \
+    X(CORE, RangeStartW, range_start_w)                       \
+    X(CORE, RangeStartEx, range_start_ex)                     \
+    X(CORE, RangeEnd, range_end)                              \
     X(CORE2, DomainRangePushEx, domain_range_push_ex)         \
     X(CORE2, DomainRangePop, domain_range_pop)                \
+    X(CORE2, DomainRangeStartEx, domain_range_start_ex)       \
+    X(CORE2, DomainRangeEnd, domain_range_end)                \
     X(CORE2, DomainCreateA, domain_create_a)                  \
     X(CORE2, DomainCreateW, domain_create_w)                  \
     X(CORE2, DomainRegisterStringA, domain_register_string_a) \

@@ -17,38 +17,41 @@
 
 #define DEPTH 64 /* frames that are looked at */
 #define NAME_BYTES 256
+#define FILE_BYTES 1024
 #define CLASSES 16 /* of the order in which methods are looked up */
 
-/* Copies a str attribute of an object into `name`; false if it is none or too long. */
+/* Copies a str attribute of an object into `text`; false, and the empty text, if it is none or too long. */
 static bool copy_attribute(const struct rp_python *python, struct rp_pyobject *object, const char *attribute,
-                           char name[NAME_BYTES])
+                           char *copy, size_t size)
 {
     struct rp_pyobject *value = python->PyObject_GetAttrString(object, attribute);
     ssize_t length = 0;
     const char *text = value != NULL ? python->PyUnicode_AsUTF8AndSize(value, &length) : NULL;
-    bool fits = text != NULL && length < NAME_BYTES;
+    bool fits = text != NULL && (size_t)length < size;
+    copy[0] = '\0';
     if (fits)
-        memcpy(name, text, (size_t)length + 1);
+        memcpy(copy, text, (size_t)length + 1);
     if (value != NULL)
         python->Py_DecRef(value);
     python->PyErr_Clear();
     return fits;
 }
 
-/* Whether a rule matches "Class.method" for some class of `self`. */
-static bool match_method(const struct rp_python *python, struct rp_pyobject *self, const char *method,
-                         struct rp_rule_match *match_out)
+/* "Class.method" into `text` for the first class of `self` that a rule matches; false if there is none. */
+static bool find_class(const struct rp_python *python, const struct rp_rules *rules, struct rp_pyobject *self,
+                       const char *method, const char *file, char text[2 * NAME_BYTES])
 {
-    char name[NAME_BYTES], text[2 * NAME_BYTES];
+    char name[NAME_BYTES];
+    struct rp_rule_match match;
     bool matched = false;
     struct rp_pyobject *type = python->PyObject_Type(self);
     struct rp_pyobject *classes = type != NULL ? python->PyObject_GetAttrString(type, "__mro__") : NULL;
     for (ssize_t i = 0; classes != NULL && !matched && i < CLASSES; i++) {
         struct rp_pyobject *class = python->PyTuple_GetItem(classes, i);
-        if (class == NULL || !copy_attribute(python, class, "__name__", name))
+        if (class == NULL || !copy_attribute(python, class, "__name__", name, sizeof(name)))
             break;
-        snprintf(text, sizeof(text), "%s.%s", name, method);
-        matched = rp_rule_match(RP_RULE_PYTHON, text, match_out);
+        snprintf(text, 2 * NAME_BYTES, "%s.%s", name, method);
+        matched = rp_rules_match(rules, RP_RULE_PYTHON, text, file, &match);
     }
     python->PyErr_Clear();
     if (classes != NULL)
@@ -58,55 +61,60 @@ static bool match_method(const struct rp_python *python, struct rp_pyobject *sel
     return matched;
 }
 
-/* Python 3.10. A frame's locals are read only where the method's name is one of the rules (site_python_path.c). */
-static bool match_plain_name(const struct rp_python *python, struct rp_pyobject *frame, struct rp_pyobject *code,
-                             struct rp_rule_match *match_out)
+/*
+ * Python 3.10 says a frame's plain name only. Its locals are read only where that is the method of a rule
+ * (site_python_path.c). False: it is no such method.
+ */
+static bool find_method(const struct rp_python *python, const struct rp_rules *rules, struct rp_pyobject *frame,
+                        const char *name, const char *file, char text[2 * NAME_BYTES])
 {
-    char name[NAME_BYTES];
-    if (!copy_attribute(python, code, "co_name", name))
+    if (!rp_rules_have_method(rules, name))
         return false;
-    if (!rp_rule_python_method(name))
-        return rp_rule_match(RP_RULE_PYTHON, name, match_out);
     struct rp_pyobject *self = rp_python_local(python, frame, "self");
     if (self == NULL)
         return false;
-    bool matched = match_method(python, self, name, match_out);
+    bool found = find_class(python, rules, self, name, file, text);
     python->Py_DecRef(self);
-    return matched;
+    return found;
 }
 
-static struct rp_site_cached look_up(const struct rp_python *python, struct rp_pyobject *frame,
-                                     struct rp_pyobject *code)
+static struct rp_site_place look_up(const struct rp_python *python, const struct rp_site_tables *tables,
+                                    struct rp_pyobject *frame, struct rp_pyobject *code)
 {
-    char name[NAME_BYTES];
-    struct rp_rule_match match;
-    bool matched = copy_attribute(python, code, "co_qualname", name) ? rp_rule_match(RP_RULE_PYTHON, name, &match)
-                                                                     : match_plain_name(python, frame, code, &match);
-    if (!matched)
-        return (struct rp_site_cached){0};
-    return (struct rp_site_cached){match.module_rule, match.phase_rule};
+    char name[NAME_BYTES], method[2 * NAME_BYTES], file[FILE_BYTES];
+    const char *text = name;
+    copy_attribute(python, code, "co_filename", file, sizeof(file));
+    if (!copy_attribute(python, code, "co_qualname", name, sizeof(name))) {
+        if (!copy_attribute(python, code, "co_name", name, sizeof(name)))
+            return rp_site_no_place();
+        if (find_method(python, tables->rules, frame, name, file, method))
+            text = method;
+    }
+    return rp_site_ask(tables, RP_RULE_PYTHON, text, file, true);
 }
 
-static struct rp_site_cached rules_of(const struct rp_python *python, struct rp_pyobject *frame)
+static struct rp_site_place place_of(const struct rp_python *python, const struct rp_site_tables *tables,
+                                     struct rp_pyobject *frame)
 {
-    struct rp_site_cached cached;
+    struct rp_site_place place;
     struct rp_pyobject *code = python->PyFrame_GetCode(frame);
-    if (!rp_site_cache_find(&rp_site_codes, code, &cached)) {
-        cached = look_up(python, frame, code);
-        if (rp_site_cache_add(&rp_site_codes, code, &cached))
-            return cached; /* our reference is the cache's now */
+    if (!rp_site_cache_find(&rp_site_codes, code, &place)) {
+        place = look_up(python, tables, frame, code);
+        if (rp_site_cache_add(&rp_site_codes, code, &place))
+            return place; /* our reference is the cache's now */
     }
     python->Py_DecRef(code);
-    return cached;
+    return place;
 }
 
-static void take_frame(const struct rp_python *python, struct rp_modules *modules, struct rp_pyobject *frame,
+static void take_frame(const struct rp_python *python, const struct rp_site_query *query, struct rp_pyobject *frame,
                        struct rp_site_finding *finding)
 {
-    struct rp_site_cached rules = rules_of(python, frame);
-    rp_site_take_phase(finding, rules.phase_rule);
-    if (finding->module == RP_MODULE_UNKNOWN && rules.module_rule != NULL)
-        finding->module = rp_python_module(python, modules, frame, rules.module_rule->module);
+    struct rp_site_place place = place_of(python, query->tables, frame);
+    uint32_t module = place.module;
+    if (place.by_path != NULL && rp_site_wants_module(finding, &place))
+        module = rp_python_module(python, query->tables->modules, frame, place.by_path->module);
+    rp_site_take(query, finding, &place, module);
 }
 
 /* The next frame outwards; gives the reference to `frame` back. */
@@ -117,27 +125,28 @@ static struct rp_pyobject *step_out(const struct rp_python *python, struct rp_py
     return back;
 }
 
-static void walk(const struct rp_python *python, struct rp_modules *modules, struct rp_site_finding *finding)
+static void walk(const struct rp_python *python, const struct rp_site_query *query, struct rp_site_finding *finding)
 {
     struct rp_pyobject *frame = python->PyEval_GetFrame();
     if (frame != NULL)
         python->Py_IncRef(frame);
     for (unsigned depth = 0; frame != NULL && depth < DEPTH; depth++) {
-        take_frame(python, modules, frame, finding);
-        if (finding->module != RP_MODULE_UNKNOWN && finding->phase != RP_PHASE_UNKNOWN)
+        take_frame(python, query, frame, finding);
+        if (rp_site_done(query, RP_RULE_PYTHON, finding))
             break;
         frame = step_out(python, frame);
     }
     if (frame != NULL)
         python->Py_DecRef(frame);
+    rp_site_join(query, finding);
 }
 
-void rp_site_from_python(struct rp_modules *modules, struct rp_site_finding *finding)
+void rp_site_from_python(const struct rp_site_query *query, struct rp_site_finding *finding)
 {
     struct rp_python_visit visit;
     const struct rp_python *python = rp_python();
     if (python == NULL || !rp_python_enter(python, &visit))
         return;
-    walk(python, modules, finding);
+    walk(python, query, finding);
     rp_python_leave(python, &visit);
 }

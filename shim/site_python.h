@@ -81,8 +81,8 @@ void rp_python_leave(const struct rp_python *python, const struct rp_python_visi
 struct rp_pyobject *rp_python_local(const struct rp_python *python, struct rp_pyobject *frame, const char *name);
 
 /*
- * Interns the module that `spec` (rule.h) names in `frame`; RP_MODULE_UNKNOWN if it names none. Runs no code of the
- * application; no exception is left set.
+ * Interns the module that `spec` (core/rules/path.h) names in `frame`; RP_MODULE_UNKNOWN if it names none. Runs no code
+ * of the application; no exception is left set.
  */
 uint32_t rp_python_module(const struct rp_python *python, struct rp_modules *modules, struct rp_pyobject *frame,
                           const char *spec);

@@ -1,6 +1,6 @@
 /*
- * Reads the name of a module from a frame along a rule's paths (the grammar is in core/rule.h). Only stored values
- * are read: locals, instance dictionaries, items of exact containers. No code of the application runs.
+ * Reads the name of a module from a frame along a rule's paths (the grammar is in core/rules/path.h). Only stored
+ * values are read: locals, instance dictionaries, items of exact containers. No code of the application runs.
  *
  * Threads: any, inside rp_python_enter().
  */
@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/rules/path.h"
+
 #define NAME_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
-#define NAME_BYTES 64
-#define NESTED_PATHS 4 /* of "[" path "]" */
 
 /* Where a path is being read. `at` stands behind what has been read. */
 struct reader {
@@ -25,10 +25,10 @@ struct reader {
 static struct rp_pyobject *path(struct reader *reader);
 
 /* An identifier into `name`; false if there is none, or it is too long. */
-static bool take_name(struct reader *reader, char name[NAME_BYTES])
+static bool take_name(struct reader *reader, char name[RP_PATH_NAME_BYTES])
 {
     size_t length = strspn(reader->at, NAME_CHARACTERS);
-    if (length == 0 || length >= NAME_BYTES)
+    if (length == 0 || length >= RP_PATH_NAME_BYTES)
         return false;
     memcpy(name, reader->at, length);
     name[length] = '\0';
@@ -69,7 +69,7 @@ struct rp_pyobject *rp_python_local(const struct rp_python *python, struct rp_py
 static struct rp_pyobject *attribute(struct reader *reader, struct rp_pyobject *object)
 {
     const struct rp_python *python = reader->python;
-    char name[NAME_BYTES];
+    char name[RP_PATH_NAME_BYTES];
     if (!take_name(reader, name))
         return NULL;
     struct rp_pyobject *dictionary = python->PyObject_GenericGetDict(object, NULL);
@@ -122,8 +122,8 @@ static struct rp_pyobject *item(struct reader *reader, struct rp_pyobject *objec
 /* The object at the end of the path at the reader, a new reference, or NULL. */
 static struct rp_pyobject *path(struct reader *reader)
 {
-    char name[NAME_BYTES];
-    if (reader->nested == NESTED_PATHS || !take_name(reader, name))
+    char name[RP_PATH_NAME_BYTES];
+    if (reader->nested == RP_PATH_NESTED || !take_name(reader, name))
         return NULL;
     reader->nested++;
     struct rp_pyobject *object = rp_python_local(reader->python, reader->frame, name);
@@ -187,8 +187,6 @@ static uint32_t module_of_first(const struct rp_python *python, struct rp_module
 uint32_t rp_python_module(const struct rp_python *python, struct rp_modules *modules, struct rp_pyobject *frame,
                           const char *spec)
 {
-    if (*spec == '\'')
-        return rp_site_intern(modules, spec + 1, strcspn(spec + 1, "'"));
     uint32_t module = RP_MODULE_UNKNOWN;
     while (spec != NULL && module == RP_MODULE_UNKNOWN)
         module = module_of_first(python, modules, frame, spec, &spec);

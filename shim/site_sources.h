@@ -1,6 +1,6 @@
 /*
- * What the files of site.c share: the finding of one source, and a cache of what the rules say of an address.
- * Private to shim/site*.c.
+ * What the files of site.c share: what the rules say of one place, how places make the finding of a source, and a cache
+ * of places. Private to shim/site*.c.
  */
 #ifndef RP_SITE_SOURCES_H
 #define RP_SITE_SOURCES_H
@@ -12,19 +12,68 @@
 #include <stdint.h>
 
 #include "core/event.h"
-#include "core/rule.h"
+#include "core/record/seen.h"
+#include "core/rules/rule.h"
+#include "shim/site.h"
+
+/* One question. */
+struct rp_site_query {
+    const struct rp_site_tables *tables;
+    void *caller; /* see rp_site_here() */
+    bool whole;   /* look at all there is, also where the answer is known: for the list of what was seen */
+};
+
+/* What the rules say of one frame, range or symbol. */
+struct rp_site_place {
+    uint32_t module;               /* said by text: interned; or RP_MODULE_UNKNOWN */
+    uint32_t seen;                 /* its number in the list of what was seen, or RP_SEEN_NONE */
+    const struct rp_rule *by_path; /* or NULL: says the module by a path, to be read in the frame */
+    uint8_t phase, in_backward;    /* enum rp_phase */
+    bool nested, step;
+};
+
+/* A place of which no rule says anything, and which is in no list. */
+static inline struct rp_site_place rp_site_no_place(void)
+{
+    return (struct rp_site_place){.seen = RP_SEEN_NONE};
+}
+
+/* Asks the rules. `listed`: it is noted as seen. Called with no lock of ours held. */
+struct rp_site_place rp_site_ask(const struct rp_site_tables *tables, enum rp_rule_source source, const char *text,
+                                 const char *where, bool listed);
+
+#define RP_SITE_NESTED 16 /* modules inside one another that are joined */
 
 /* What one source says of the calling thread's present place. All zero: nothing. */
 struct rp_site_finding {
     uint32_t module; /* interned, or RP_MODULE_UNKNOWN */
     enum rp_phase phase;
-    enum rp_phase forward_in_backward; /* of the rule that said the phase (rule.h) */
+    enum rp_phase in_backward; /* of the rule that said the phase (rule.h) */
+    bool step;                 /* one of the places is in a step */
+    unsigned nested_count;
+    uint32_t nested[RP_SITE_NESTED]; /* the modules of places that are nested, from the innermost outwards */
 };
 
-/* Each fills `finding`, which is all zero, with what its source says. `caller`: see rp_site_here(). */
-void rp_site_from_native(struct rp_modules *modules, void *caller, struct rp_site_finding *finding);
-void rp_site_from_python(struct rp_modules *modules, struct rp_site_finding *finding);
-void rp_site_from_nvtx(struct rp_modules *modules, struct rp_site_finding *finding);
+/*
+ * Adds the next place outwards, and counts it as one that a collective was under; `module`: of the place, where it is
+ * wanted.
+ */
+void rp_site_take(const struct rp_site_query *query, struct rp_site_finding *finding, const struct rp_site_place *place,
+                  uint32_t module);
+
+/* Whether a module of the next place outwards would be used. */
+bool rp_site_wants_module(const struct rp_site_finding *finding, const struct rp_site_place *place);
+
+/* Whether no place further out can add anything. */
+bool rp_site_done(const struct rp_site_query *query, enum rp_rule_source source, const struct rp_site_finding *finding);
+
+/* After the last place: makes one module of nested ones. */
+void rp_site_join(const struct rp_site_query *query, struct rp_site_finding *finding);
+
+/* Each fills `finding`, which is all zero, with what its source says. */
+void rp_site_from_native(const struct rp_site_query *query, struct rp_site_finding *finding);
+void rp_site_from_python(const struct rp_site_query *query, struct rp_site_finding *finding);
+void rp_site_from_nvtx(const struct rp_site_query *query, struct rp_site_finding *finding);
 
 /* How often the loader has mapped and unmapped a library: tells when a cached address or a search in vain is stale. */
 struct rp_site_loader {
@@ -42,8 +91,11 @@ struct rp_event rp_site_combine(const struct rp_site_finding *python, const stru
 /* True once rp_site_start() or rp_site_nvtx_announce() was called: ranges are kept. */
 extern _Atomic bool rp_site_on;
 
-/* Puts the phase that a NATIVE or PYTHON rule (or NULL) says into `finding`, unless it has one. */
-void rp_site_take_phase(struct rp_site_finding *finding, const struct rp_rule *rule);
+/* What rp_site_start() was given, or NULL before. */
+const struct rp_site_tables *rp_site_tables(void);
+
+/* One more step has begun (rp_site_steps()). */
+void rp_site_step(void);
 
 /* Interns a name; an empty one is RP_RULE_ROOT. */
 uint32_t rp_site_intern(struct rp_modules *modules, const char *name, size_t length);
@@ -52,22 +104,18 @@ uint32_t rp_site_intern(struct rp_modules *modules, const char *name, size_t len
 
 struct rp_site_cache;
 
-/* What the rules said of a key; both rules NULL: nothing. */
-struct rp_site_cached {
-    const struct rp_rule *module_rule, *phase_rule;
-};
-
 extern struct rp_site_cache rp_site_addresses; /* return addresses of native stacks; starts anew when it is full */
 extern struct rp_site_cache rp_site_codes;     /* code objects of Python; takes no more when it is full */
 
 /* Each takes the cache's own short lock; nothing is called and no other lock taken inside. */
-bool rp_site_cache_find(struct rp_site_cache *cache, const void *key, struct rp_site_cached *cached_out);
+bool rp_site_cache_find(struct rp_site_cache *cache, const void *key, struct rp_site_place *place_out);
 
 /* False if this call added nothing: the key was there, the cache is full or memory is out. */
-bool rp_site_cache_add(struct rp_site_cache *cache, const void *key, const struct rp_site_cached *cached);
+bool rp_site_cache_add(struct rp_site_cache *cache, const void *key, const struct rp_site_place *place);
 
-/* How many of `keys`, from the first on, are known to match no rule: one lock for a stack. */
-size_t rp_site_cache_skip(struct rp_site_cache *cache, void *const *keys, size_t count);
+/* The places of `keys`, from the first on, as far as they are known; returns how many: one lock for a stack. */
+size_t rp_site_cache_find_all(struct rp_site_cache *cache, void *const *keys, size_t count,
+                              struct rp_site_place *places_out);
 
 void rp_site_cache_clear(struct rp_site_cache *cache);
 

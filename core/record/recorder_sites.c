@@ -19,7 +19,7 @@ static const char *rule_text(const struct rp_rule *rule, char text[RULE_TEXT_MAX
 {
     text[0] = '\0';
     if (rule != NULL)
-        snprintf(text, RULE_TEXT_MAX, "built in:%s", rule->pattern);
+        snprintf(text, RULE_TEXT_MAX, "%s:%s", rule->file, rule->name);
     return text;
 }
 

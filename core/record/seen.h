@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-#include "core/rule.h"
+#include "core/rules/rule.h"
 #include "core/status.h"
 
 #define RP_SEEN_MAX 8192u

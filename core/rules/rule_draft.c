@@ -235,10 +235,15 @@ static bool has_capture(const struct rp_rule *rule, const char *name)
 static bool check_effect(struct rp_rule_draft *draft, const struct rp_rule *rule)
 {
     bool module = rule->module_kind != RP_RULE_SAYS_NONE || has_capture(rule, "module");
+    bool kernel = rule->source == RP_RULE_KERNEL;
     bool phase = rule->phase != RP_PHASE_UNKNOWN || has_capture(rule, "phase");
     if (!module && !phase && !rule->step)
         return rp_rule_draft_fault(draft, draft->line, "rule \"%s\" says nothing; expected module, phase or step",
                                    draft->name);
+    if (kernel && (rule->nested || rule->step))
+        return rp_rule_draft_fault(draft, draft->lines[rule->step ? RP_RULE_KEY_STEP : RP_RULE_KEY_NESTED],
+                                   "\"%s\" in a rule with \"kernel\"; expected module or phase alone",
+                                   rule->step ? "step" : "nested");
     if (rule->nested && !module)
         return rp_rule_draft_fault(draft, draft->lines[RP_RULE_KEY_NESTED],
                                    "\"nested\" in a rule without a module; expected module too");

@@ -5,10 +5,12 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "core/event.h"
+#include "shim/annotations.h"
 #include "shim/site.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -24,10 +26,16 @@ static struct rp_modules *modules;
 static pthread_once_t started = PTHREAD_ONCE_INIT;
 static _Thread_local char said[256];
 
+/* With the rules of the file that PROBE_ANNOTATIONS names, over the shipped ones. */
 static void start(void)
 {
-    if (rp_modules_create(&modules) == RP_OK)
-        rp_site_start(modules);
+    struct rp_site_tables tables;
+    if (rp_modules_create(&tables.modules) != RP_OK || rp_seen_create(&tables.seen) != RP_OK)
+        return;
+    modules = tables.modules;
+    tables.rules = rp_annotations_load(getenv("PROBE_ANNOTATIONS"));
+    if (tables.rules != NULL)
+        rp_site_start(&tables);
 }
 
 /* "phase module" of the caller's place; valid until the thread's next call. */

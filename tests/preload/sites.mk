@@ -4,7 +4,7 @@ SITE_ENGINE := $(BUILD)/tests/libsite_engine.so
 SITE_CLIENT := $(BUILD)/tests/site_client
 PROGRAMS += $(SITE_PROBE) $(SITE_ENGINE) $(SITE_CLIENT)
 
-$(SITE_PROBE): $(call object,tests/preload/site_probe.c $(wildcard shim/site*.c)) $(ARCHIVE)
+$(SITE_PROBE): $(call object,tests/preload/site_probe.c shim/annotations.c $(wildcard shim/site*.c)) $(ARCHIVE)
 	@mkdir -p $(@D)
 	@echo '  LINK  $@'
 	$(Q)$(CC) -shared $(LDFLAGS) -Wl,-z,defs -Wl,--exclude-libs,ALL $^ $(UNWIND_LIBS) $(INIH_LIBS) -o $@

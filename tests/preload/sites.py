@@ -116,20 +116,20 @@ class Parameter:
         return self is other
 
 
+FSDP1 = """
 def _unshard(state, handle):
     all_gather_into_tensor(say)
-
 
 def _pre_forward_unshard(state, handle):
     _unshard(state, handle)
 
-
 def _pre_backward_hook(state, handle):
     _unshard(state, handle)
 
-
 def _reduce_grad(state, handle):
     all_gather_into_tensor(say)
+"""
+exec(compile(FSDP1, "/lib/torch/distributed/fsdp/_runtime_utils.py", "exec"))
 
 
 def fsdp1():

@@ -19,6 +19,7 @@ static struct rp_options options;
 static void free_strings(void)
 {
     free((char *)(uintptr_t)options.trace);
+    free((char *)(uintptr_t)options.annotations);
     free((char *)(uintptr_t)options.log_pattern);
     options = (struct rp_options){0};
 }

@@ -106,6 +106,8 @@ static void malformed_rules_are_complained_of(void **state)
          "t.ini:4: \"nested\" in a rule without a module; expected module too\n"},
         {"[a]\nnvtx = x\nmodule = \"m\"\nin_backward = recompute\n",
          "t.ini:4: \"in_backward\" in a rule without a phase; expected phase too\n"},
+        {"[a]\nkernel = x\nphase = other\nstep = yes\n",
+         "t.ini:4: \"step\" in a rule with \"kernel\"; expected module or phase alone\n"},
         {"[a]\nnvtx = x[\nphase = other\n",
          "t.ini:2: \"nvtx\" has a \"[\" without its \"]\"; expected a glob of *, ?, [...] and {captures}\n"},
         {"[a]\npython = x{a\nphase = other\n",

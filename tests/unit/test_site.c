@@ -1,4 +1,4 @@
-/* link: shim: site.c site_cache.c site_native.c site_nvtx.c site_python.c site_python_api.c site_python_path.c */
+/* link: shim: site*.c */
 /* How the findings of the sources become one event, and what site.h promises around it. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,22 +12,18 @@
 
 #include "shim/site.h"
 #include "shim/site_sources.h"
+#include "tests/unit/site_world.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /* Short names for the tables below: a phase, and a forward that is recomputation inside backward. */
-#define NOTHING                               \
-    {                                         \
-        0, RP_PHASE_UNKNOWN, RP_PHASE_UNKNOWN \
+#define FINDING(number, said, backward)                                \
+    {                                                                  \
+        .module = (number), .phase = (said), .in_backward = (backward) \
     }
-#define SAYS(module, phase)                        \
-    {                                              \
-        module, RP_PHASE_##phase, RP_PHASE_UNKNOWN \
-    }
-#define FORWARD(module)                              \
-    {                                                \
-        module, RP_PHASE_FORWARD, RP_PHASE_RECOMPUTE \
-    }
+#define NOTHING FINDING(0, RP_PHASE_UNKNOWN, RP_PHASE_UNKNOWN)
+#define SAYS(module, phase) FINDING(module, RP_PHASE_##phase, RP_PHASE_UNKNOWN)
+#define FORWARD(module) FINDING(module, RP_PHASE_FORWARD, RP_PHASE_RECOMPUTE)
 
 static const struct {
     struct rp_site_finding python, nvtx, native;
@@ -75,10 +71,9 @@ static void before_the_start_nothing_is_said(void **state)
 
 static void a_process_without_python_is_asked_and_keeps_errno(void **state)
 {
-    struct rp_modules *modules;
+    struct rp_site_tables tables = site_world_tables(NULL);
     (void)state;
-    assert_int_equal(rp_modules_create(&modules), RP_OK);
-    rp_site_start(modules);
+    rp_site_start(&tables);
     assert_true(rp_site_on);
     for (int i = 0; i < 3; i++) {
         errno = EDOM;
@@ -87,7 +82,7 @@ static void a_process_without_python_is_asked_and_keeps_errno(void **state)
         assert_int_equal(event.module, RP_MODULE_UNKNOWN);
         assert_int_equal(event.phase, RP_PHASE_UNKNOWN);
     }
-    assert_int_equal(rp_module_count(modules), 1);
+    assert_int_equal(rp_module_count(tables.modules), 1);
     rp_site_forked();
     assert_int_equal(rp_site_here(NULL).phase, RP_PHASE_UNKNOWN);
 }

@@ -14,8 +14,7 @@
 
 #define MANY 40000 /* more than a cache holds */
 
-static const struct rp_rule rule = {.source = RP_RULE_NATIVE};
-static const struct rp_site_cached nothing = {0}, something = {.phase_rule = &rule};
+static const struct rp_site_place nothing = {0}, something = {.module = 7};
 
 static void *key(uintptr_t number)
 {
@@ -32,61 +31,64 @@ static int forget(void **state)
 
 static void a_key_is_found_again(void **state)
 {
-    struct rp_site_cached cached = {0};
+    struct rp_site_place place = {0};
     (void)state;
-    assert_false(rp_site_cache_find(&rp_site_addresses, key(1), &cached));
+    assert_false(rp_site_cache_find(&rp_site_addresses, key(1), &place));
     assert_true(rp_site_cache_add(&rp_site_addresses, key(1), &something));
-    assert_false(rp_site_cache_find(&rp_site_addresses, key(2), &cached));
-    assert_true(rp_site_cache_find(&rp_site_addresses, key(1), &cached));
-    assert_ptr_equal(cached.phase_rule, &rule);
-    assert_null(cached.module_rule);
+    assert_false(rp_site_cache_find(&rp_site_addresses, key(2), &place));
+    assert_true(rp_site_cache_find(&rp_site_addresses, key(1), &place));
+    assert_int_equal(place.module, 7);
 }
 
 static void a_key_is_added_once(void **state)
 {
-    struct rp_site_cached cached;
+    struct rp_site_place place;
     (void)state;
     assert_true(rp_site_cache_add(&rp_site_codes, key(1), &something));
     assert_false(rp_site_cache_add(&rp_site_codes, key(1), &nothing));
-    assert_true(rp_site_cache_find(&rp_site_codes, key(1), &cached));
-    assert_ptr_equal(cached.phase_rule, &rule);
+    assert_true(rp_site_cache_find(&rp_site_codes, key(1), &place));
+    assert_int_equal(place.module, 7);
 }
 
-static void a_stack_is_skipped_to_what_matters(void **state)
+static void a_stack_is_found_as_far_as_it_is_known(void **state)
 {
     void *stack[] = {key(1), key(2), key(3), key(4)};
+    struct rp_site_place places[4];
     (void)state;
-    assert_int_equal(rp_site_cache_skip(&rp_site_addresses, stack, 4), 0); /* the first is not known */
-    for (int i = 0; i < 4; i++)
-        rp_site_cache_add(&rp_site_addresses, stack[i], i == 2 ? &something : &nothing);
-    assert_int_equal(rp_site_cache_skip(&rp_site_addresses, stack, 4), 2);
-    assert_int_equal(rp_site_cache_skip(&rp_site_addresses, stack + 3, 1), 1);
-    assert_int_equal(rp_site_cache_skip(&rp_site_addresses, stack, 0), 0);
+    assert_int_equal(rp_site_cache_find_all(&rp_site_addresses, stack, 4, places), 0);
+    for (int i = 0; i < 3; i++)
+        rp_site_cache_add(&rp_site_addresses, stack[i], i == 1 ? &something : &nothing);
+    assert_int_equal(rp_site_cache_find_all(&rp_site_addresses, stack, 4, places), 3);
+    assert_int_equal(places[0].module, 0);
+    assert_int_equal(places[1].module, 7);
+    assert_int_equal(rp_site_cache_find_all(&rp_site_addresses, stack, 2, places), 2);
+    assert_int_equal(rp_site_cache_find_all(&rp_site_addresses, stack + 3, 1, places), 0);
+    assert_int_equal(rp_site_cache_find_all(&rp_site_addresses, stack, 0, places), 0);
 }
 
 static void addresses_start_anew_when_full(void **state)
 {
-    struct rp_site_cached cached;
+    struct rp_site_place place;
     (void)state;
     for (uintptr_t i = 0; i < MANY; i++)
         assert_true(rp_site_cache_add(&rp_site_addresses, key(i), i % 2 == 0 ? &something : &nothing));
-    assert_false(rp_site_cache_find(&rp_site_addresses, key(0), &cached));
-    assert_true(rp_site_cache_find(&rp_site_addresses, key(MANY - 2), &cached));
-    assert_ptr_equal(cached.phase_rule, &rule);
+    assert_false(rp_site_cache_find(&rp_site_addresses, key(0), &place));
+    assert_true(rp_site_cache_find(&rp_site_addresses, key(MANY - 2), &place));
+    assert_int_equal(place.module, 7);
 }
 
 static void code_objects_stay_and_no_more_come_when_full(void **state)
 {
-    struct rp_site_cached cached;
+    struct rp_site_place place;
     uintptr_t held = 0;
     (void)state;
     while (held < MANY && rp_site_cache_add(&rp_site_codes, key(held), &something))
         held++;
     assert_in_range(held, 1, MANY - 1);
     assert_false(rp_site_cache_add(&rp_site_codes, key(MANY), &something));
-    assert_false(rp_site_cache_find(&rp_site_codes, key(MANY), &cached));
+    assert_false(rp_site_cache_find(&rp_site_codes, key(MANY), &place));
     for (uintptr_t i = 0; i < held; i++)
-        assert_true(rp_site_cache_find(&rp_site_codes, key(i), &cached));
+        assert_true(rp_site_cache_find(&rp_site_codes, key(i), &place));
 }
 
 static _Atomic bool stop;
@@ -112,9 +114,8 @@ static void a_child_can_use_it(void **state)
             rp_site_cache_forked(&rp_site_addresses);
             for (uintptr_t number = MANY; number < MANY + 100; number++)
                 rp_site_cache_add(&rp_site_addresses, key(number), &something);
-            struct rp_site_cached cached = {0};
-            _exit(rp_site_cache_find(&rp_site_addresses, key(MANY + 99), &cached) && cached.phase_rule == &rule ? 0
-                                                                                                                : 1);
+            struct rp_site_place place = {0};
+            _exit(rp_site_cache_find(&rp_site_addresses, key(MANY + 99), &place) && place.module == 7 ? 0 : 1);
         }
         int status = -1;
         assert_int_equal(waitpid(child, &status, 0), child);
@@ -129,7 +130,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_key_is_found_again, forget),
         cmocka_unit_test_setup(a_key_is_added_once, forget),
-        cmocka_unit_test_setup(a_stack_is_skipped_to_what_matters, forget),
+        cmocka_unit_test_setup(a_stack_is_found_as_far_as_it_is_known, forget),
         cmocka_unit_test_setup(addresses_start_anew_when_full, forget),
         cmocka_unit_test_setup(code_objects_stay_and_no_more_come_when_full, forget),
         cmocka_unit_test_setup(a_child_can_use_it, forget),

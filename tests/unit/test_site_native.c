@@ -1,4 +1,4 @@
-/* link: shim: site.c site_cache.c site_native.c site_nvtx.c site_python.c site_python_api.c site_python_path.c */
+/* link: shim: site*.c */
 /* What the native stack says: a library beside this program exports a name of PyTorch's autograd engine. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,10 +16,11 @@
 
 #include "shim/site.h"
 #include "shim/site_sources.h"
+#include "tests/unit/site_world.h"
 
 typedef void engine_run(void (*run)(void));
 
-static struct rp_modules *modules;
+static struct rp_site_tables tables;
 static void *engine_library;
 static engine_run *in_backward;
 static enum rp_phase said;
@@ -28,7 +29,8 @@ static enum rp_phase said;
 __attribute__((noinline)) static void collective(void)
 {
     struct rp_site_finding finding = {0};
-    rp_site_from_native(modules, __builtin_return_address(0), &finding);
+    struct rp_site_query query = {.tables = &tables, .caller = __builtin_return_address(0)};
+    rp_site_from_native(&query, &finding);
     assert_int_equal(finding.module, RP_MODULE_UNKNOWN);
     said = finding.phase;
 }
@@ -56,9 +58,8 @@ static void load_engine(void)
 static int start(void **state)
 {
     (void)state;
-    if (rp_modules_create(&modules) != RP_OK)
-        return -1;
-    rp_site_start(modules);
+    tables = site_world_tables(NULL);
+    rp_site_start(&tables);
     load_engine();
     return 0;
 }
@@ -66,7 +67,7 @@ static int start(void **state)
 static int stop(void **state)
 {
     (void)state;
-    rp_modules_destroy(modules);
+    site_world_free(&tables);
     return dlclose(engine_library);
 }
 
@@ -86,7 +87,8 @@ static void *caller_of_engine;
 __attribute__((noinline)) static void from_above_the_engine(void)
 {
     struct rp_site_finding finding = {0};
-    rp_site_from_native(modules, caller_of_engine, &finding);
+    struct rp_site_query query = {.tables = &tables, .caller = caller_of_engine};
+    rp_site_from_native(&query, &finding);
     said = finding.phase;
 }
 
@@ -154,17 +156,17 @@ static void the_innermost_frames_are_seen(void **state)
 /* An address that had a name may have none, or another, after its library was unmapped. */
 static void what_was_unmapped_is_forgotten(void **state)
 {
-    struct rp_site_cached cached;
+    struct rp_site_place place;
     const char stale = 0;
     (void)state;
     in_backward(hook);
-    assert_true(rp_site_cache_add(&rp_site_addresses, &stale, &(struct rp_site_cached){0}));
+    assert_true(rp_site_cache_add(&rp_site_addresses, &stale, &(struct rp_site_place){0}));
     hook();
-    assert_true(rp_site_cache_find(&rp_site_addresses, &stale, &cached));
+    assert_true(rp_site_cache_find(&rp_site_addresses, &stale, &place));
     assert_int_equal(dlclose(engine_library), 0);
     load_engine();
     hook();
-    assert_false(rp_site_cache_find(&rp_site_addresses, &stale, &cached));
+    assert_false(rp_site_cache_find(&rp_site_addresses, &stale, &place));
     in_backward(hook);
     assert_int_equal(said, RP_PHASE_BACKWARD);
 }

@@ -1,4 +1,4 @@
-/* link: shim: site.c site_cache.c site_native.c site_nvtx.c site_python.c site_python_api.c site_python_path.c */
+/* link: shim: site*.c */
 /* NVTX ranges through NVIDIA's own NVTX, which is in its headers: this program injects the sites into itself. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,19 +15,21 @@
 
 #include "shim/site.h"
 #include "shim/site_sources.h"
+#include "tests/unit/site_world.h"
 
 extern int InitializeInjectionNvtx2(NvtxGetExportTableFunc_t get_table);
 
 /* NVTX calls it at its first use when no injection library is named. */
 NvtxInitializeInjectionNvtxFunc_t InitializeInjectionNvtx2_fnptr = InitializeInjectionNvtx2;
 
-static struct rp_modules *modules;
+static struct rp_site_tables tables;
+static const struct rp_site_query query = {.tables = &tables};
 
 static void says(const char *module, enum rp_phase phase)
 {
     struct rp_site_finding finding = {0};
-    rp_site_from_nvtx(modules, &finding);
-    assert_string_equal(rp_module_name(modules, finding.module), module);
+    rp_site_from_nvtx(&query, &finding);
+    assert_string_equal(rp_module_name(tables.modules, finding.module), module);
     assert_int_equal(finding.phase, phase);
 }
 
@@ -42,7 +44,7 @@ static void an_injection_that_cannot_work_is_refused(void **state)
     (void)state;
     assert_false(rp_site_on);
     assert_int_equal(InitializeInjectionNvtx2(no_table), 0); /* off: the table is not even asked for */
-    rp_site_start(modules);
+    rp_site_start(&tables);
     assert_int_equal(InitializeInjectionNvtx2(no_table), 0);
 }
 
@@ -113,9 +115,9 @@ static void long_texts_are_cut(void **state)
         nvtxRangePushW(wide);
     }
     struct rp_site_finding finding = {0};
-    rp_site_from_nvtx(modules, &finding);
+    rp_site_from_nvtx(&query, &finding);
     assert_int_equal(finding.phase, RP_PHASE_FORWARD);
-    assert_in_range(strlen(rp_module_name(modules, finding.module)), 900, 1100);
+    assert_in_range(strlen(rp_module_name(tables.modules, finding.module)), 900, 1100);
     for (int i = 0; i < 40; i++)
         nvtxRangePop();
     says("-", RP_PHASE_UNKNOWN);
@@ -228,7 +230,8 @@ static int start(void **state)
 {
     (void)state;
     unsetenv("NVTX_INJECTION64_PATH");
-    return rp_modules_create(&modules) == RP_OK ? 0 : -1;
+    tables = site_world_tables(NULL);
+    return 0;
 }
 
 int main(void)
