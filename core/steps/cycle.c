@@ -25,7 +25,8 @@ enum rp_cycle_class rp_cycle_class(const struct rp_op *op, bool fresh)
 
 struct rp_cycle_item rp_cycle_item(const struct rp_op *op, bool fresh)
 {
-    return (struct rp_cycle_item){.signature = rp_op_signature(op), .class = rp_cycle_class(op, fresh)};
+    return (struct rp_cycle_item){
+        .signature = rp_op_signature(op), .class = rp_cycle_class(op, fresh), .step = (op->flags & RP_OP_STEP) != 0};
 }
 
 static enum rp_status view_make(const struct rp_cycle_item *items, size_t count, struct view *view_out)

@@ -35,6 +35,7 @@ enum rp_cycle_class {
 struct rp_cycle_item {
     uint64_t signature;
     enum rp_cycle_class class; /* FRESH: a gather whose content is new */
+    bool step;                 /* a step begins here, as an annotation says (RP_OP_STEP); for steps.h alone */
 };
 
 /* Largest op that is SMALL if it is no gather, in bytes: losses, gradient norms, barriers, a few counters. */

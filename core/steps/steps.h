@@ -7,6 +7,10 @@
  * evaluation that begins a generation is told from the step behind it. Without freshness the period of the signatures
  * cuts alone, if it has as many gathers as there were fresh ones: a step gathers every unit.
  *
+ * Where annotations say that steps begin (rp_cycle_item.step), that counts alone: each such item begins a step, and
+ * those that are as most are WHOLE. Only behind the last such item, where replay asks for names no more, the lane is
+ * cut where what most steps are repeats.
+ *
  * Threads: pure functions of their arguments.
  */
 #ifndef RP_STEPS_H
@@ -28,7 +32,8 @@ struct rp_step {
 /*
  * Steps in order; the first begins at item 0, so that every item belongs to one. SMALL items before a step's first
  * other item belong to the step before. No items: no steps. The caller frees *steps_out (NULL if there are none).
- * RP_NO_MEMORY. Linear time but for one sort of the steps.
+ * RP_NO_MEMORY. An annotated step begins at its item
+ * whatever that is. Linear time but for one sort of the steps.
  */
 enum rp_status rp_steps_cut(const struct rp_cycle_item *items, size_t count, struct rp_step **steps_out,
                             size_t *count_out);

@@ -3,6 +3,7 @@
  *
  *   a-z  gather of that signature      A-Z  the same gather with new content
  *   0-9  reduction of that signature   .    small item      blank: nothing, for reading
+ *   |    the item behind it begins an annotated step
  */
 #ifndef RP_TEST_LANE_TEXT_H
 #define RP_TEST_LANE_TEXT_H
@@ -41,9 +42,14 @@ static inline struct rp_cycle_item *lane_from_text(const char *text, size_t *cou
     size_t count = 0;
     if (items == NULL)
         abort();
+    bool step = false;
     for (const char *c = text; *c != '\0'; c++) {
-        if (*c != ' ')
-            items[count++] = lane_item(*c);
+        step = step || *c == '|';
+        if (*c == ' ' || *c == '|')
+            continue;
+        items[count] = lane_item(*c);
+        items[count++].step = step;
+        step = false;
     }
     *count_out = count;
     return items;
