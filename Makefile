@@ -117,7 +117,7 @@ $(LIBRARY): $(BUILD)/exports.map $(call object,$(CORE) $(SHIM)) $(BUILD)/obj/ann
 
 $(COMMAND): $(call object,$(CORE) $(TOOL)) $(BUILD)/obj/annotations.o
 	@echo '  LINK  $@'
-	$(Q)$(CC) $(LDFLAGS) $^ $(INIH_LIBS) -o $@
+	$(Q)$(CC) $(LDFLAGS) $^ $(INIH_LIBS) $(DEMANGLE_LIBS) -o $@
 
 $(ARCHIVE): $(call object,$(CORE) $(TOOL)) $(BUILD)/obj/annotations.o
 	@rm -f $@
@@ -140,7 +140,7 @@ $(TESTS) $(TSAN):
 	@mkdir -p $(@D)
 	@echo '  LINK  $@'
 	$(Q)$(CC) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN/../fake' $^ \
-		$(if $(filter %/site_native.o,$^),$(UNWIND_LIBS)) $(INIH_LIBS) -lcmocka -o $@
+		$(if $(filter %/site_native.o,$^),$(UNWIND_LIBS)) $(INIH_LIBS) $(DEMANGLE_LIBS) -lcmocka -o $@
 
 # The stand-in, the example programs and the benchmarks say themselves how they are built; they add what the tests need
 # to PROGRAMS.

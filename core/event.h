@@ -7,6 +7,7 @@
 #ifndef RP_EVENT_H
 #define RP_EVENT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -40,6 +41,17 @@ struct rp_event {
     uint32_t module; /* number in a struct rp_modules */
     enum rp_phase phase;
 };
+
+/* True if it has a module or a phase. */
+static inline bool rp_event_is_named(struct rp_event event)
+{
+    return event.module != RP_MODULE_UNKNOWN || event.phase != RP_PHASE_UNKNOWN;
+}
+
+static inline bool rp_event_is_same(struct rp_event a, struct rp_event b)
+{
+    return a.module == b.module && a.phase == b.phase;
+}
 
 struct rp_modules;
 

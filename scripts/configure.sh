@@ -1,6 +1,6 @@
 #!/bin/bash
-# Finds the CUDA toolkit, NCCL's header, the static libunwind and inih; prints them as Make variables. What is missing is
-# named in one line with the command that installs it.
+# Finds the CUDA toolkit, NCCL's header, the static libunwind, inih and the demangler of C++ names; prints them as Make
+# variables. What is missing is named in one line with the command that installs it.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -107,3 +107,7 @@ if [ -e "$inih" ] && echo 'extern int ini_parse_stream; int *rp_probe(void) { re
 else
     echo "INIH_LIBS := -linih"
 fi
+# The demangler is for the command alone; a static one needs nothing of C++ where it runs.
+demangler=$("${CC:-cc}" -print-file-name=libsupc++.a)
+[ -e "$demangler" ] || demangler=-lstdc++
+echo "DEMANGLE_LIBS := $demangler"

@@ -52,11 +52,6 @@ static uint64_t digest_of(uint64_t before, uint64_t name, const struct rp_launch
     return XXH64(&digest, sizeof digest, 0);
 }
 
-static bool is_same(struct rp_event a, struct rp_event b)
-{
-    return a.module == b.module && a.phase == b.phase;
-}
-
 /* What the rules for kernels say, and of what they do not, the op before. */
 static struct rp_event event_of(const struct rp_stretch *stretch, const struct rp_kernel *kernel)
 {
@@ -72,7 +67,7 @@ static enum rp_status put_part(struct rp_fold *fold, const struct rp_producer *p
 {
     const struct rp_stretch *stretch = &producer->stretch;
     struct rp_trace_part part = {.event = stretch->part.event, .first = stretch->part.first};
-    if (stretch->after_begin != 0 && stretch->part.before == 0 && is_same(part.event, stretch->event))
+    if (stretch->after_begin != 0 && stretch->part.before == 0 && rp_event_is_same(part.event, stretch->event))
         return rp_trace_put_launches(fold->writer, producer->number, stretch->after_begin, stretch->count,
                                      stretch->digest);
     write_modules(fold, part.event.module);
@@ -120,7 +115,7 @@ static void fold_launch(struct rp_fold *fold, struct rp_producer *producer, cons
     struct rp_stretch *stretch = &producer->stretch;
     struct rp_kernel kernel = rp_kernel_names_find(&fold->kernels, launch->function, fold->writer);
     struct rp_event event = event_of(stretch, &kernel);
-    if (stretch->count == stretch->part.before || !is_same(event, stretch->part.event)) {
+    if (stretch->count == stretch->part.before || !rp_event_is_same(event, stretch->part.event)) {
         write_part(fold, producer);
         begin_part(stretch, event, launch->ticks);
     }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/tool/launch_view.h"
 #include "core/tool/order_view.h"
 #include "core/tool/plan_view.h"
 #include "core/tool/rows.h"
@@ -14,10 +15,10 @@
 
 #define UNCUT_SHOWN 200 /* ops that are shown of a run in which no step was found */
 
-enum view { VIEW_OPS, VIEW_ORDER, VIEW_MODULES, VIEW_PLAN, VIEW_TIMELINE, VIEW_CSV };
+enum view { VIEW_OPS, VIEW_ORDER, VIEW_MODULES, VIEW_PLAN, VIEW_TIMELINE, VIEW_LAUNCHES, VIEW_CSV };
 
 /* Steps count from 1 for people, as training programs count them, and from 0 in here. */
-enum { STEP_REPRESENTATIVE = -1, STEP_ALL = -2, RANK_FIRST = -1 };
+enum { STEP_REPRESENTATIVE = -1, STEP_ALL = -2 };
 
 struct arguments {
     const char *path;
@@ -64,6 +65,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case 't':
         take_view(state, VIEW_TIMELINE, "--timeline");
         return 0;
+    case 'l':
+        take_view(state, VIEW_LAUNCHES, "--launches");
+        return 0;
     case 'c':
         take_view(state, VIEW_CSV, "--csv");
         return 0;
@@ -92,13 +96,14 @@ static void parse_arguments(int argc, char **argv, struct arguments *arguments)
         {"plan", 'p', NULL, 0, "Only the gathers and where their bytes came from, and what became of replay", 0},
         {"timeline", 't', NULL, 0, "Only when each call came in, how long the host was in it, and gathers by source",
          0},
+        {"launches", 'l', NULL, 0, "Only the ops, each with its kernel launches, if they were recorded one by one", 0},
         {"csv", 'c', NULL, 0, "Only the ops, as comma-separated values with every field", 0},
         {0},
     };
     static const struct argp argp = {
         options, parse, "DIR|FILE", "Prints a recorded run: what it is, the ops of one step, and their order.",
         NULL,    NULL,  NULL};
-    *arguments = (struct arguments){.rank = RANK_FIRST, .step = STEP_REPRESENTATIVE};
+    *arguments = (struct arguments){.rank = RP_RANK_FIRST, .step = STEP_REPRESENTATIVE};
     rp_tool_parse(&argp, "show", 0, argc, argv, arguments);
 }
 
@@ -166,6 +171,21 @@ static void print_csv(const struct arguments *arguments, const struct rp_trace *
     }
 }
 
+static bool is_of_launches(enum view view)
+{
+    return view == VIEW_OPS || view == VIEW_MODULES || view == VIEW_LAUNCHES;
+}
+
+/* How many launches belong to an event: of what is shown, and of the whole run. */
+static void print_launch_figures(const struct rp_trace *trace, struct range range, const char *title)
+{
+    putchar('\n');
+    rp_launch_view_figures_head(stdout);
+    rp_launch_view_figures(stdout, trace, range.from, range.to, title);
+    if (range.from > 0 || range.to < trace->op_count)
+        rp_launch_view_figures(stdout, trace, 0, trace->op_count, "whole run");
+}
+
 static enum rp_status print_view(const struct arguments *arguments, const struct rp_trace *trace, struct range range,
                                  const char *title)
 {
@@ -176,6 +196,8 @@ static enum rp_status print_view(const struct arguments *arguments, const struct
     printf("\n%s, ops %zu to %zu\n", title, range.from, range.to - 1);
     if (arguments->view == VIEW_MODULES)
         return rp_order_view_modules(stdout, trace, range.from, range.to);
+    if (arguments->view == VIEW_LAUNCHES)
+        return rp_launch_view_print(stdout, trace, range.from, range.to);
     if (arguments->view == VIEW_PLAN)
         return rp_plan_view_print(stdout, trace, range.from, range.to, title);
     if (arguments->view == VIEW_TIMELINE) {
@@ -207,19 +229,12 @@ static enum rp_status show_rank(const struct arguments *arguments, const struct 
     } else if (status == RP_OK) {
         rp_summary_run(stdout, arguments->path, run);
         rp_summary_rank(stdout, trace, &timeline);
+        if (is_of_launches(arguments->view))
+            print_launch_figures(trace, range, title);
         status = print_view(arguments, trace, range, title);
     }
     rp_timeline_free(&timeline);
     return status;
-}
-
-static const struct rp_trace *find_rank(const struct rp_trace_run *run, int32_t rank)
-{
-    for (size_t i = 0; i < run->count; i++) {
-        if (rank == RANK_FIRST || run->ranks[i]->identity.rank == rank)
-            return run->ranks[i];
-    }
-    return NULL;
 }
 
 int rp_cmd_show(int argc, char **argv)
@@ -230,10 +245,8 @@ int rp_cmd_show(int argc, char **argv)
     if (rp_trace_run_read(arguments.path, &run) != RP_OK)
         return RP_EXIT_ERROR;
     int code = RP_EXIT_ERROR;
-    const struct rp_trace *trace = find_rank(&run, arguments.rank);
-    if (trace == NULL)
-        rp_tool_error("show", "%s: has no rank %" PRId32, arguments.path, arguments.rank);
-    else if (show_rank(&arguments, &run, trace) == RP_OK)
+    const struct rp_trace *trace = rp_tool_find_rank("show", arguments.path, &run, arguments.rank);
+    if (trace != NULL && show_rank(&arguments, &run, trace) == RP_OK)
         code = RP_EXIT_OK;
     rp_trace_run_free(&run);
     return code;

@@ -66,6 +66,16 @@ static void print_total(FILE *out, const struct rp_trace *trace, uint32_t module
             rp_phase_name(phase), rp_tool_safe(rp_module_name(trace->modules, module), name, sizeof(name)));
 }
 
+/* Those behind the ops [from, to), to the event that each belongs to. */
+static void add_launches(const struct rp_trace *trace, size_t from, size_t to, struct total *totals, uint32_t modules)
+{
+    for (size_t i = 0; i < trace->part_count; i++) {
+        const struct rp_trace_part *part = &trace->parts[i];
+        if (part->op >= from && part->op < to && rp_event_is_named(part->event) && part->event.module < modules)
+            totals[(size_t)part->event.module * RP_PHASE_COUNT + part->event.phase].launches += part->count;
+    }
+}
+
 /* Modules are numbered in order of first use in the run, so that the table follows the model. */
 enum rp_status rp_order_view_modules(FILE *out, const struct rp_trace *trace, size_t from, size_t to)
 {
@@ -80,11 +90,11 @@ enum rp_status rp_order_view_modules(FILE *out, const struct rp_trace *trace, si
         struct total *total = &totals[(size_t)op->op.module * RP_PHASE_COUNT + op->op.phase];
         total->ops++;
         total->bytes += rp_op_bytes(&op->op);
-        total->launches += op->launches;
     }
+    add_launches(trace, from, to, totals, modules);
     fprintf(out, "%8s  %14s  %8s  %-9s  %s\n", "ops", "bytes", "launches", "phase", "module");
     for (size_t i = 0; i < (size_t)modules * RP_PHASE_COUNT; i++) {
-        if (totals[i].ops > 0)
+        if (totals[i].ops > 0 || totals[i].launches > 0)
             print_total(out, trace, (uint32_t)(i / RP_PHASE_COUNT), (enum rp_phase)(i % RP_PHASE_COUNT), &totals[i]);
     }
     free(totals);

@@ -113,27 +113,10 @@ char *rp_rows_event(const struct rp_trace *trace, const struct rp_op *op, char *
 
 /* ---------------------------------------------------------------- CSV */
 
-static void csv_text(FILE *out, const char *name)
-{
-    char text[4 * RP_MODULE_NAME_MAX + 5]; /* also a CSV is looked at in a terminal */
-    rp_tool_safe(name, text, sizeof(text));
-    if (strpbrk(text, ",\"") == NULL) {
-        fputs(text, out);
-        return;
-    }
-    fputc('"', out);
-    for (const char *c = text; *c != '\0'; c++) {
-        if (*c == '"')
-            fputc('"', out);
-        fputc(*c, out);
-    }
-    fputc('"', out);
-}
-
 void rp_rows_csv_head(FILE *out)
 {
     fputs("rank,step,op,position,module,phase,kind,bytes,dtype,reduction,root,communicator,thread,stream,group,flags,"
-          "begin_ns,end_ns,launches,launch_digest,launches_lost,fingerprint,source\n",
+          "begin_ns,end_ns,launches,launch_digest,launches_lost,fingerprint,launches_named,source\n",
           out);
 }
 
@@ -143,7 +126,7 @@ static void csv_position_and_names(FILE *out, const struct rp_trace *trace, cons
     if (op->position != RP_NO_POSITION)
         fprintf(out, "%" PRIu64, op->position);
     fputc(',', out);
-    csv_text(out, rp_module_name(trace->modules, op->module));
+    rp_tool_csv_text(out, rp_module_name(trace->modules, op->module));
     fprintf(out, ",%s,", rp_phase_name((enum rp_phase)op->phase));
 }
 
@@ -170,9 +153,9 @@ void rp_rows_csv(FILE *out, const struct rp_trace *trace, size_t index, size_t s
     fprintf(out, "%" PRIu32 ",%016" PRIx64 ",%d,", op->launches, op->launch_digest, op->lossy);
     if (op->has_fingerprint)
         fprintf(out, "%016" PRIx64 "%016" PRIx64, op->fingerprint[0], op->fingerprint[1]);
-    fputc(',', out);
+    fprintf(out, ",%" PRIu32 ",", op->launches_named);
     enum rp_source source = rp_source_of(&op->op);
     if (source != RP_SOURCE_NONE)
-        csv_text(out, rp_source_name(source));
+        rp_tool_csv_text(out, rp_source_name(source));
     fputc('\n', out);
 }

@@ -47,6 +47,17 @@ int32_t rp_tool_number(struct argp_state *state, const char *option, const char 
     return (int32_t)number;
 }
 
+const struct rp_trace *rp_tool_find_rank(const char *command, const char *path, const struct rp_trace_run *run,
+                                         int32_t rank)
+{
+    for (size_t i = 0; i < run->count; i++) {
+        if (rank == RP_RANK_FIRST || run->ranks[i]->identity.rank == rank)
+            return run->ranks[i];
+    }
+    rp_tool_error(command, "%s: has no rank %" PRId32, path, rank);
+    return NULL;
+}
+
 /* Control characters, also those of C1 and those that turn the direction of writing round. */
 static bool is_control(uint32_t code)
 {
@@ -87,4 +98,21 @@ char *rp_tool_safe(const char *text, char *out, size_t size)
     }
     out[used] = '\0';
     return out;
+}
+
+void rp_tool_csv_text(FILE *out, const char *text)
+{
+    char safe[4 * RP_MODULE_NAME_MAX + 5]; /* also a CSV is looked at in a terminal */
+    rp_tool_safe(text, safe, sizeof(safe));
+    if (strpbrk(safe, ",\"") == NULL) {
+        fputs(safe, out);
+        return;
+    }
+    fputc('"', out);
+    for (const char *c = safe; *c != '\0'; c++) {
+        if (*c == '"')
+            fputc('"', out);
+        fputc(*c, out);
+    }
+    fputc('"', out);
 }

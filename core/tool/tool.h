@@ -10,8 +10,10 @@
 #include <argp.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "core/status.h"
+#include "core/trace/trace.h"
 
 #define RP_RUN_ARGUMENTS "[--record=DIR|--replay=DIR [--order=DIR]] [--] COMMAND..."
 
@@ -19,6 +21,7 @@
 #define RP_COMMANDS(X)                                                                          \
     X(run, RP_RUN_ARGUMENTS, "run a command with Reprise loaded: record it, or replay it")      \
     X(show, "DIR|FILE", "print the ops of a recorded run, step by step, with module and phase") \
+    X(sites, "DIR|FILE", "list where calls were issued, with the rules that named them")        \
     X(diff, "A B", "compare two recorded runs and name the first difference")                   \
     X(help, "[COMMAND|--markdown]", "print the commands and the REPRISE_* variables, or one command's help")
 
@@ -45,6 +48,14 @@ void rp_tool_parse(const struct argp *argp, const char *command, unsigned flags,
 
 /* The number, at least `least`, that `text` is; a wrong one ends the process as other wrong arguments do. */
 int32_t rp_tool_number(struct argp_state *state, const char *option, const char *text, int32_t least);
+
+/* The trace of that rank, or of the lowest if `rank` is RP_RANK_FIRST. NULL: there is none, which is said. */
+#define RP_RANK_FIRST (-1)
+const struct rp_trace *rp_tool_find_rank(const char *command, const char *path, const struct rp_trace_run *run,
+                                         int32_t rank);
+
+/* A field of CSV (RFC 4180): text of a trace, made safe, in quotes where it needs them. */
+void rp_tool_csv_text(FILE *out, const char *text);
 
 /*
  * Copies text of a trace, cut to `size` (terminated): what is not UTF-8, or is a control character, which a terminal

@@ -115,10 +115,10 @@ struct rp_trace_part {
     struct rp_event event;
     uint64_t count;
     uint64_t first; /* ticks of the first one */
-    uint32_t op;    /* the op that they follow on their thread: index in the ops; RP_TRACE_NO_OP: there is none */
+    uint32_t op;    /* the op that they follow on their thread: index in the ops, or RP_TRACE_NO_OP */
     uint16_t thread;
 };
-#define RP_TRACE_NO_OP UINT32_MAX
+#define RP_TRACE_NO_OP UINT32_MAX /* before the first op of their thread, or behind one that was lost */
 
 /* A single launch, where the run recorded them. */
 struct rp_trace_launch {
@@ -192,6 +192,7 @@ struct rp_trace_op {
     uint64_t fingerprint[2]; /* valid if has_fingerprint */
     uint64_t launch_digest;  /* of names and grids, in order */
     uint32_t launches;       /* of the op's thread after it, before its next op that is no allocation */
+    uint32_t launches_named; /* of them, those that belong to an event with a module or a phase */
     uint16_t thread;
     bool has_fingerprint;
     bool lossy; /* launches of this stretch were lost: count and digest are not whole */

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The command line: what run, show, diff and help print and return, on traces that mktrace makes up, and on two that
+# The command line: what run, show, sites, diff and help print and return, on traces that mktrace makes up, and on two that
 # runs on the stand-in leave.
 
 load place
@@ -81,6 +81,10 @@ communicator  ranks  own rank  made by  of  name
            0      2         0  init      -  world
            1      2         0  split     0  -
 
+  launches  with an event    share  before any op  behind an unnamed op
+        65             65  100.00%              0                     0  step 5
+       390            390  100.00%              0                     0  whole run
+
 step 5, ops 48 to 59
 position  module    phase      op                                  communicator  launches  fingerprint
       36  layers.0  forward    all-gather 2.0 MiB bfloat16                    0         7  87403132
@@ -154,9 +158,9 @@ END
     make_trace a
     succeeds show a --csv --step all --all-ops
     [ "$(wc -l < out)" = 73 ]
-    [ "$(awk -F, '{ print NF }' out | sort -u)" = 23 ]
-    has "0,5,48,36,layers.0,forward,all-gather,2097152,bfloat16,-,,0,0,0x5500,0,0x21,49000000,49400000,7,9350c6a51d38bda6,0,87403132fdbda90c78bfcecd024256f3,network"
-    grep -Eq '^0,1,9,,-,-,malloc,4096,uint8,-,,,0,0x5500,0,0x0,10000000,10400000,0,[0-9a-f]{16},0,,$' out
+    [ "$(awk -F, '{ print NF }' out | sort -u)" = 24 ]
+    has "0,5,48,36,layers.0,forward,all-gather,2097152,bfloat16,-,,0,0,0x5500,0,0x21,49000000,49400000,7,9350c6a51d38bda6,0,87403132fdbda90c78bfcecd024256f3,7,network"
+    grep -Eq '^0,1,9,,-,-,malloc,4096,uint8,-,,,0,0x5500,0,0x0,10000000,10400000,0,[0-9a-f]{16},0,,0,$' out
 }
 
 @test "show: a run without a repeating step is shown from its start" {
@@ -318,6 +322,120 @@ run_behind() {
     make_trace b replay=3 forks=2
     succeeds show b
     has "states: process forked (2), replay learning, replay armed, replay passive, replay figures"
+}
+
+@test "show: how many launches belong to an event" {
+    make_trace a replay=3 names=0 early=11 adam=5
+    succeeds show a
+    has "  launches  with an event    share  before any op  behind an unnamed op"
+    has "        70             49   70.00%              0                    21  step 5"
+    has "       431            357   82.83%             11                    63  whole run"
+    succeeds show a --launches
+    has "        70             49   70.00%              0                    21  step 5"
+    has "no launches one by one in this trace: REPRISE_DETAIL=launches records them"
+    succeeds show a --csv --step 5
+    [ "$(awk -F, 'NR > 1 { all += $19; named += $23 } END { print all, named }' out)" = "70 49" ]
+    succeeds show a --modules --step all
+    has "       431            357   82.83%             11                    63  all steps"
+    has "       0               0        30  optimizer  layers.0"
+    [ "$(awk '/^     ops/ { table = 1 } table && NR > 1 { sum += $3 } END { print sum }' out)" = 357 ]
+}
+
+@test "show: launches one by one, under their ops" {
+    make_trace a single=1 early=2 adam=1
+    succeeds show a --launches --step 1
+    [ "$(grep -c '  gemm(float const\*, float const\*, float\*, int)$' out)" = 65 ]
+    has "        +0.010 ms  thread 0  stream 0x5500  grid 1x2x1  block 128x1x1  shared 48  gemm(float const*, float const*, float*, int)"
+    [ "$(grep -c '  void apex::adam<float>(float\*, float)  (layers.0 optimizer)$' out)" = 1 ]
+    [ "$(grep -c 'recorded one by one' out)" = 0 ]
+    succeeds show a --launches --step all
+    [ "$(grep -c '^before the first op of their thread' out)" = 1 ]
+    [ "$(grep -c ' thread 0 ' out)" = 398 ]
+    refuses "reprise show: --csv and --launches exclude each other" show a --csv --launches
+}
+
+# ---------------------------------------------------------------- sites
+
+@test "sites: tables, rules, and a rule to write" {
+    make_trace a sites=1
+    succeeds sites a
+    printed << 'END'
+a: rank 0: 6 places of collectives, 3 of them without a rule; 2 kernels, 1 of them without
+
+Python frames
+collectives  module by     phase by      file               text
+         60  -             -             /home/me/train.py  Trainer.train_step
+         24  my.ini:block  my.ini:block  /home/me/model.py  Block.forward
+
+NVTX ranges
+collectives  module by    phase by  domain  text
+         72  -            -         mine    step; [1] {x}, "a"
+          -  my.ini:nvtx  -         -       never counted
+
+native frames
+collectives  module by  phase by      library                   text
+         60  -          -             /opt/lib/libmine.so       libmine.so+0x1c40
+         36  -          native.ini:b  /opt/lib/libtorch_cpu.so  torch::autograd::Engine::run()
+
+kernels (a pattern matches the mangled name, which --csv prints)
+launches  module by  phase by     text
+     400  -          -            gemm(float const*, float const*, float*, int)
+       6  -          my.ini:adam  void apex::adam<float>(float*, float)
+
+A rule gives module and phase to what its pattern matches (forward, backward, recompute, optimizer, other).
+For what was counted most and has none, as a section of a file that REPRISE_ANNOTATIONS names:
+
+[step- -1- -x-, -a-]
+nvtx = step[;] [[]1] [{]x}, "a["]
+domain = mine
+module = "step- -1- -x-, -a-"
+phase = forward
+END
+}
+
+@test "sites: only what has no rule, one rank, one file, values" {
+    make_trace a sites=1
+    succeeds sites a --unmatched --rank 1
+    [ "$(head -1 out)" = "a: rank 1: 6 places of collectives, 3 of them without a rule; 2 kernels, 1 of them without" ]
+    [ "$(grep -c 'Block.forward\|never counted\|apex' out)" = 0 ]
+    has "         60  -          -         /home/me/train.py  Trainer.train_step"
+    succeeds sites a/rank-1.rpt --unmatched --csv
+    printed << 'END'
+rank,source,count,text,demangled,where,module_rule,phase_rule
+1,python,60,Trainer.train_step,Trainer.train_step,/home/me/train.py,,
+1,nvtx,72,"step; [1] {x}, ""a""","step; [1] {x}, ""a""",mine,,
+1,native,60,libmine.so+0x1c40,libmine.so+0x1c40,/opt/lib/libmine.so,,
+1,kernel,400,_Z4gemmPKfS0_Pfi,"gemm(float const*, float const*, float*, int)",,,
+END
+    fails "reprise sites: a: has no rank 7" sites a --rank 7
+    refuses "reprise sites: no trace given" sites
+    refuses "reprise sites: takes one trace" sites a a
+    fails "reprise: error trace: nowhere: cannot be opened: No such file or directory" sites nowhere
+}
+
+@test "sites: a trace without any" {
+    make_trace a
+    succeeds sites a
+    printed << 'END'
+a: rank 0: nothing was seen: no rule can be written from this trace
+END
+    succeeds sites a --csv
+    [ "$(wc -l < out)" = 1 ]
+}
+
+@test "sites: kernels of a recorded run, and their launches one by one" {
+    REPRISE_DETAIL=launches run_behind a --record "$BUILD/minitrain" --timeout 60 --steps 4 --ranks 2
+    succeeds sites a --csv
+    counted=$(awk -F, '$2 == "kernel" { sum += $3 } END { print sum }' out)
+    succeeds show a
+    [ "$(awk '/  whole run$/ { print $1 }' out)" = "$counted" ]
+    succeeds show a --launches --step all
+    [ "$(grep -c ' ms  thread [0-9]*  stream 0x[0-9a-f]*  grid [0-9x]*  block [0-9x]*  shared ' out)" = "$counted" ]
+    [ "$(grep -c 'recorded one by one' out)" = 0 ]
+    run_behind b --record "$BUILD/minitrain" --timeout 60 --steps 4 --ranks 2
+    succeeds diff a b
+    succeeds show b --launches
+    has "no launches one by one in this trace: REPRISE_DETAIL=launches records them"
 }
 
 # ---------------------------------------------------------------- diff
@@ -595,7 +713,7 @@ END
 
 @test "help: every command and every variable" {
     succeeds help
-    for name in run show diff help; do grep -q "^  reprise $name " out; done
+    for name in run show sites diff help; do grep -Eq "^  reprise $name +" out; done
     for name in MODE TRACE LOG BUDGET TIMEOUT VERIFY STRICT; do grep -q "^  REPRISE_$name " out; done
     cp out long
     succeeds --help
@@ -609,7 +727,7 @@ END
 }
 
 @test "help: of one command" {
-    for name in run show diff help; do
+    for name in run show sites diff help; do
         succeeds $name --help
         cp out long
         succeeds help $name

@@ -18,6 +18,10 @@
  *   fingerprints=1 finish=1    whether ops have fingerprints, and whether the file is completed
  *   sampled=0                  1: those of gathers are of samples
  *   lost=0                     launches lost
+ *   early=0                    launches before the first op
+ *   adam=0                     launches behind each step's norm that belong to layers.0 optimizer
+ *   single=0                   1: each launch by itself too, and the early ones
+ *   sites=0                    1: what was seen at collectives, and kernels
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -57,7 +61,11 @@
     X(fingerprints, 1) \
     X(sampled, 0)      \
     X(finish, 1)       \
-    X(lost, 0)
+    X(lost, 0)         \
+    X(early, 0)        \
+    X(adam, 0)         \
+    X(single, 0)       \
+    X(sites, 0)
 
 static struct {
 #define X(name, value) int name;
@@ -118,6 +126,40 @@ static struct rp_op make_op(struct maker *maker, enum rp_op_kind kind, uint64_t 
                           .module = module};
 }
 
+#define GEMM "_Z4gemmPKfS0_Pfi"
+#define ADAM "_ZN4apex4adamIfEEvPT_f"
+
+static void put_singles(struct maker *maker, uint64_t begin, uint64_t count, const char *kernel, struct rp_event event)
+{
+    for (uint64_t i = 0; i < count && set.single; i++) {
+        const struct rp_trace_launch launch = {.event = event,
+                                               .ticks = maker->now + 10 * (i + 1),
+                                               .kernel = XXH64(kernel, strlen(kernel), 0),
+                                               .stream = 0x5500,
+                                               .grid = {1 + (uint32_t)i, 2, 1},
+                                               .block = {128, 1, 1},
+                                               .shared_bytes = 48};
+        must(rp_trace_put_launch(maker->writer, begin, &launch), "launch");
+    }
+}
+
+static void put_early(struct maker *maker)
+{
+    struct rp_trace_part part = {.first = maker->now + 10};
+    if (set.early > 0)
+        must(rp_trace_put_part(maker->writer, 0, 0, (uint64_t)set.early, 1, 0, &part), "part");
+    put_singles(maker, 0, (uint64_t)set.early, GEMM, part.event);
+}
+
+/* Behind the norm, whose own launches are two. */
+static void put_adam(struct maker *maker, uint64_t begin)
+{
+    struct rp_trace_part part = {.event = {LAYER_MODULE, RP_PHASE_OPTIMIZER}, .first = maker->now + 30};
+    if (set.adam > 0)
+        must(rp_trace_put_part(maker->writer, 0, begin, 2 + (uint64_t)set.adam, 1, 2, &part), "part");
+    put_singles(maker, begin, (uint64_t)set.adam, ADAM, part.event);
+}
+
 static void put(struct maker *maker, const struct rp_op *op, uint64_t launches, uint64_t content)
 {
     struct rp_op written = *op;
@@ -127,6 +169,7 @@ static void put(struct maker *maker, const struct rp_op *op, uint64_t launches, 
     }
     must(rp_trace_put_op(maker->writer, 0, &written), "op");
     must(rp_trace_put_launches(maker->writer, 0, op->begin, launches, hash(launches, op->kind, op->phase)), "launches");
+    put_singles(maker, op->begin, launches, GEMM, (struct rp_event){written.module, (enum rp_phase)written.phase});
     if (op->flags & RP_OP_SAMPLED)
         content = hash(content, 1, 0);
     uint64_t fingerprint[2] = {content, ~content};
@@ -197,6 +240,7 @@ static void put_beside(struct maker *maker)
     norm.position = maker->position[NORM]++;
     norm.flags = set.fingerprints ? RP_OP_FINGERPRINTED : 0;
     put(maker, &norm, 2, hash((uint64_t)maker->step, 77, 0));
+    put_adam(maker, norm.begin);
 }
 
 /* Weights are new in every step, and the same in all its passes. */
@@ -261,11 +305,35 @@ static void put_names(struct maker *maker)
                                  .origin = RP_COMM_INIT,
                                  .name = "world"};
     must(rp_trace_put_comm(maker->writer, &comm), "comm");
+    must(rp_trace_put_kernel(maker->writer, XXH64(GEMM, strlen(GEMM), 0), GEMM), "kernel");
+    must(rp_trace_put_kernel(maker->writer, XXH64(ADAM, strlen(ADAM), 0), ADAM), "kernel");
     comm.number = NORM;
     comm.parent = WORLD;
     comm.origin = RP_COMM_SPLIT;
     comm.name[0] = '\0';
     must(rp_trace_put_comm(maker->writer, &comm), "comm");
+}
+
+static void put_sites(struct maker *maker)
+{
+    static const struct {
+        struct rp_trace_site site;
+        uint64_t count;
+    } sites[] = {
+        {{0, RP_SITE_PYTHON, 0, "Block.forward", "/home/me/model.py", "my.ini:block", "my.ini:block"}, 24},
+        {{1, RP_SITE_PYTHON, 0, "Trainer.train_step", "/home/me/train.py", "", ""}, 60},
+        {{2, RP_SITE_NATIVE, 0, "_ZN5torch8autograd6Engine3runEv", "/opt/lib/libtorch_cpu.so", "", "native.ini:b"}, 36},
+        {{3, RP_SITE_NATIVE, 0, "libmine.so+0x1c40", "/opt/lib/libmine.so", "", ""}, 60},
+        {{4, RP_SITE_NVTX, 0, "step; [1] {x}, \"a\"", "mine", "", ""}, 72},
+        {{5, RP_SITE_NVTX, 0, "never counted", "", "my.ini:nvtx", ""}, 0},
+        {{6, RP_SITE_KERNEL, 0, GEMM, "", "", ""}, 400},
+        {{7, RP_SITE_KERNEL, 0, ADAM, "", "", "my.ini:adam"}, 6},
+    };
+    for (size_t i = 0; i < sizeof(sites) / sizeof(sites[0]); i++) {
+        must(rp_trace_put_site(maker->writer, &sites[i].site), "site");
+        if (sites[i].count > 0)
+            must(rp_trace_put_site_count(maker->writer, sites[i].site.number, sites[i].count), "count");
+    }
 }
 
 static void make_rank(const char *directory, int rank)
@@ -281,11 +349,14 @@ static void make_rank(const char *directory, int rank)
     struct maker maker = {.rank = rank, .now = identity.start_ticks};
     must(trace_file_create(directory, &identity, &maker.writer), directory);
     put_names(&maker);
+    put_early(&maker);
     if (set.replay >= 0)
         put_state(&maker, RP_STATE_REPLAY_LEARNING, WORLD, NULL);
     for (maker.step = 0; maker.step < set.steps; maker.step++)
         put_step(&maker);
     put_states(&maker);
+    if (set.sites)
+        put_sites(&maker);
     if (set.lost > 0)
         must(rp_trace_put_loss(maker.writer, 0, (uint64_t)set.lost, 0, 0), "loss");
     if (!set.finish) {

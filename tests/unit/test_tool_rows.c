@@ -181,10 +181,11 @@ static void test_csv(void **state)
     op->thread = 5;
     op->launches = 6;
     op->launch_digest = 7;
+    op->launches_named = 4;
     op->lossy = true;
     OUTPUT(text, out, rp_rows_csv(out, trace, 0, 9));
     assert_string_equal(text, "3,9,0,0,\"a \"\"b\"\", c\\x0a\",backward,reduce,8,float32,max,1,1,5,0x2a,4,0x2,0,5,6,"
-                              "0000000000000007,1,fedcba9876543210fedcba9876543210,\n");
+                              "0000000000000007,1,fedcba9876543210fedcba9876543210,4,\n");
     tool_trace_free(trace);
 }
 
@@ -209,15 +210,27 @@ static void test_order_folds_neighbours(void **state)
 
 static void test_totals_per_module(void **state)
 {
+    static const struct {
+        uint32_t count, launches;
+        const char *module;
+    } gathers[] = {{10, 2, "b"}, {10, 3, "a"}, {5, 4, "b"}};
     (void)state;
     struct rp_trace *trace = tool_trace_make();
-    tool_trace_add(trace, 0, RP_OP_ALL_GATHER, 10, "b", RP_PHASE_FORWARD, 0)->launches = 2;
-    tool_trace_add(trace, 0, RP_OP_ALL_GATHER, 10, "a", RP_PHASE_FORWARD, 0)->launches = 3;
-    tool_trace_add(trace, 0, RP_OP_ALL_GATHER, 5, "b", RP_PHASE_FORWARD, 0)->launches = 4;
+    for (size_t i = 0; i < 3; i++) {
+        const struct rp_trace_op *op =
+            tool_trace_add(trace, 0, RP_OP_ALL_GATHER, gathers[i].count, gathers[i].module, RP_PHASE_FORWARD, 0);
+        tool_trace_launch(trace, gathers[i].launches, tool_trace_event(op));
+    }
+    tool_trace_launch(trace, 7, (struct rp_event){trace->ops[1].op.module, RP_PHASE_OPTIMIZER}); /* a rule says so */
     tool_trace_add(trace, 0, RP_OP_ALL_GATHER, 5, "b", RP_PHASE_BACKWARD, 0)->op.module = 0xffffffff;
     OUTPUT(text, out, assert_int_equal(rp_order_view_modules(out, trace, 0, trace->op_count), RP_OK));
     assert_string_equal(text, "     ops           bytes  launches  phase      module\n"
                               "       2              60         6  forward    b\n"
+                              "       1              40         3  forward    a\n"
+                              "       0               0         7  optimizer  a\n");
+    OUTPUT(text, out, assert_int_equal(rp_order_view_modules(out, trace, 0, 2), RP_OK));
+    assert_string_equal(text, "     ops           bytes  launches  phase      module\n"
+                              "       1              40         2  forward    b\n"
                               "       1              40         3  forward    a\n");
     tool_trace_free(trace);
 }

@@ -15,12 +15,14 @@ static struct rp_trace_comm tool_comms[] = {
     {.number = 1, .nranks = 2, .parent = RP_NO_COMM},
 };
 
-static struct rp_trace *tool_trace_make(void)
+static inline struct rp_trace *tool_trace_make(void)
 {
     struct rp_trace *trace = calloc(1, sizeof(*trace));
     assert_non_null(trace);
     trace->ops = calloc(TOOL_TRACE_OPS, sizeof(*trace->ops));
     assert_non_null(trace->ops);
+    trace->parts = calloc(TOOL_TRACE_OPS, sizeof(*trace->parts));
+    assert_non_null(trace->parts);
     trace->comms = tool_comms;
     trace->comm_count = 2;
     trace->ns_per_tick = 1;
@@ -29,16 +31,18 @@ static struct rp_trace *tool_trace_make(void)
     return trace;
 }
 
-static void tool_trace_free(struct rp_trace *trace)
+static inline void tool_trace_free(struct rp_trace *trace)
 {
     rp_modules_destroy(trace->modules);
     free(trace->ops);
+    free(trace->parts);
     free(trace);
 }
 
 /* Adds an op on the lane of `comm`; content 0: no fingerprint. */
-static struct rp_trace_op *tool_trace_add(struct rp_trace *trace, uint32_t comm, enum rp_op_kind kind, uint64_t count,
-                                          const char *module, enum rp_phase phase, uint64_t content)
+static inline struct rp_trace_op *tool_trace_add(struct rp_trace *trace, uint32_t comm, enum rp_op_kind kind,
+                                                 uint64_t count, const char *module, enum rp_phase phase,
+                                                 uint64_t content)
 {
     assert_true(trace->op_count < TOOL_TRACE_OPS);
     size_t index = trace->op_count++;
@@ -58,6 +62,24 @@ static struct rp_trace_op *tool_trace_add(struct rp_trace *trace, uint32_t comm,
         .has_fingerprint = content != 0,
     };
     return &trace->ops[index];
+}
+
+/* Launches behind the last op that was added, of its event or of another. */
+static inline void tool_trace_launch(struct rp_trace *trace, uint32_t count, struct rp_event event)
+{
+    uint32_t index = (uint32_t)trace->op_count - 1;
+    struct rp_trace_op *op = &trace->ops[index];
+    assert_true(trace->part_count < TOOL_TRACE_OPS);
+    trace->parts[trace->part_count++] =
+        (struct rp_trace_part){.event = event, .count = count, .first = op->op.begin + 1, .op = index};
+    op->launches += count;
+    if (rp_event_is_named(event))
+        op->launches_named += count;
+}
+
+static inline struct rp_event tool_trace_event(const struct rp_trace_op *op)
+{
+    return (struct rp_event){op->op.module, (enum rp_phase)op->op.phase};
 }
 
 /* What `print` writes to `file`, in `text`: OUTPUT(text, file, rp_...(file, ...)) */

@@ -1,0 +1,148 @@
+/*
+ * An example of an annotation rule, made from what a trace shows: a section that may be pasted into a file as it is,
+ * and matches exactly the text that it was made from.
+ */
+#include <inttypes.h>
+#include <string.h>
+#include <strings.h>
+
+#include "core/tool/demangle.h"
+#include "core/tool/sites_view.h"
+#include "core/trace/trace_format.h"
+
+#define PATTERN_MAX 120 /* bytes of a text in a pattern; a longer one ends in "*" */
+#define NAME_MAX 60     /* bytes of a made-up name */
+
+/* How a source is called in a file, and what its condition on the place is called. By enum rp_site_source. */
+static const struct {
+    const char *pattern, *where;
+} keys[RP_SITE_SOURCE_COUNT] = {
+    [RP_SITE_NATIVE] = {"native", "library"},
+    [RP_SITE_PYTHON] = {"python", "file"},
+    [RP_SITE_NVTX] = {"nvtx", "domain"},
+    [RP_SITE_KERNEL] = {"kernel", NULL},
+};
+
+/* Of collectives before kernels, which are counted by launches. */
+static bool is_better(const struct rp_trace_site *site, const struct rp_trace_site *best)
+{
+    if (best == NULL)
+        return true;
+    bool kernel = site->source == RP_SITE_KERNEL, best_kernel = best->source == RP_SITE_KERNEL;
+    return kernel != best_kernel ? best_kernel : site->count > best->count;
+}
+
+static const struct rp_trace_site *most_counted(const struct rp_trace *trace)
+{
+    const struct rp_trace_site *best = NULL;
+    for (size_t i = 0; i < trace->site_count; i++) {
+        const struct rp_trace_site *site = &trace->sites[i];
+        if (rp_site_is_unmatched(site) && strcmp(site->text, "?") != 0 && is_better(site, best))
+            best = site;
+    }
+    return best;
+}
+
+/* One byte of a text as a pattern that matches it: what a pattern or the file's syntax would take otherwise in []. */
+static void put_pattern_byte(FILE *out, char byte, bool at_edge)
+{
+    if ((unsigned char)byte < 0x20 || byte == 0x7f)
+        fputc('?', out);
+    else if (strchr("*?[{;", byte) != NULL || (at_edge && strchr(" \"", byte) != NULL))
+        fprintf(out, "[%c]", byte);
+    else
+        fputc(byte, out);
+}
+
+static void put_pattern(FILE *out, const char *key, const char *text)
+{
+    size_t length = strnlen(text, PATTERN_MAX);
+    fprintf(out, "%s = ", key);
+    for (size_t i = 0; i < length; i++)
+        put_pattern_byte(out, text[i], i == 0 || i + 1 == length);
+    fputs(text[length] != '\0' ? "*\n" : "\n", out);
+}
+
+/* A name out of a text: no character that means something in a section's name or in quotes. Returns `name`. */
+static char *make_name(const char *text, char name[NAME_MAX])
+{
+    size_t length = 0;
+    for (; text[length] != '\0' && length + 1 < NAME_MAX; length++) {
+        bool plain = (unsigned char)text[length] >= 0x20 && (unsigned char)text[length] < 0x7f;
+        name[length] = plain && strchr("[]{}\";", text[length]) == NULL ? text[length] : '-';
+    }
+    name[length] = '\0';
+    return name;
+}
+
+/* "ns::add<float>(float*)" is "add". */
+static char *kernel_name(const char *mangled, char name[NAME_MAX])
+{
+    char plain[RP_SITE_TEXT_MAX + 1];
+    rp_demangle(mangled, plain, sizeof(plain));
+    plain[strcspn(plain, "<(")] = '\0';
+    const char *last = plain;
+    for (const char *c = plain; *c != '\0'; c++) {
+        if (*c == ' ' || *c == ':')
+            last = c + 1;
+    }
+    return make_name(*last != '\0' ? last : "kernel", name);
+}
+
+static const char *guess_phase(const char *text)
+{
+    static const struct {
+        const char *part, *phase;
+    } guesses[] = {{"backward", "backward"},    {"bwd", "backward"},    {"recompute", "recompute"},
+                   {"checkpoint", "recompute"}, {"optim", "optimizer"}, {"adam", "optimizer"}};
+    for (size_t i = 0; i < sizeof(guesses) / sizeof(guesses[0]); i++) {
+        if (strcasestr(text, guesses[i].part) != NULL)
+            return guesses[i].phase;
+    }
+    return "forward";
+}
+
+static void put_where(FILE *out, const struct rp_trace_site *site)
+{
+    const char *base = strrchr(site->where, '/');
+    if (keys[site->source].where == NULL || site->where[0] == '\0')
+        return;
+    if (base == NULL) {
+        put_pattern(out, keys[site->source].where, site->where);
+        return;
+    }
+    fprintf(out, "%s = *", keys[site->source].where);
+    for (; *base != '\0'; base++)
+        put_pattern_byte(out, *base, base[1] == '\0');
+    fputc('\n', out);
+}
+
+static void put_section(FILE *out, const struct rp_trace_site *site)
+{
+    char section[NAME_MAX], module[NAME_MAX];
+    make_name(site->text, section);
+    if (site->source == RP_SITE_KERNEL)
+        kernel_name(site->text, module);
+    else
+        make_name(site->text, module);
+    fprintf(out, "[%s]\n", site->source == RP_SITE_KERNEL ? module : section);
+    put_pattern(out, keys[site->source].pattern, site->text);
+    put_where(out, site);
+    fprintf(out, "module = \"%s\"\n", module);
+    fprintf(out, "phase = %s\n", guess_phase(site->text));
+}
+
+void rp_sites_hint_print(FILE *out, const struct rp_trace *trace)
+{
+    const struct rp_trace_site *site = most_counted(trace);
+    if (site == NULL) {
+        fputs("\nevery one has a rule\n", out);
+        return;
+    }
+    fputs(
+        "\n"
+        "A rule gives module and phase to what its pattern matches (forward, backward, recompute, optimizer, other).\n"
+        "For what was counted most and has none, as a section of a file that REPRISE_ANNOTATIONS names:\n\n",
+        out);
+    put_section(out, site);
+}
