@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/tool/launch_view.h"
@@ -161,14 +162,19 @@ static void print_ops(const struct arguments *arguments, const struct rp_trace *
     }
 }
 
-static void print_csv(const struct arguments *arguments, const struct rp_trace *trace,
-                      const struct rp_timeline *timeline, struct range range)
+static enum rp_status print_csv(const struct arguments *arguments, const struct rp_trace *trace,
+                                const struct rp_timeline *timeline, struct range range)
 {
+    uint64_t *named = rp_launch_named(trace);
+    if (named == NULL)
+        return RP_NO_MEMORY;
     rp_rows_csv_head(stdout);
     for (size_t i = range.from; i < range.to; i++) {
         if (is_shown(arguments, &trace->ops[i].op))
-            rp_rows_csv(stdout, trace, i, rp_timeline_step_of(timeline, i) + 1);
+            rp_rows_csv(stdout, trace, i, rp_timeline_step_of(timeline, i) + 1, named[i]);
     }
+    free(named);
+    return RP_OK;
 }
 
 static bool is_of_launches(enum view view)
@@ -212,6 +218,17 @@ static enum rp_status print_view(const struct arguments *arguments, const struct
     return RP_OK;
 }
 
+static enum rp_status print_rank(const struct arguments *arguments, const struct rp_trace_run *run,
+                                 const struct rp_trace *trace, const struct rp_timeline *timeline, struct range range,
+                                 const char *title)
+{
+    rp_summary_run(stdout, arguments->path, run);
+    rp_summary_rank(stdout, trace, timeline);
+    if (is_of_launches(arguments->view))
+        print_launch_figures(trace, range, title);
+    return print_view(arguments, trace, range, title);
+}
+
 static enum rp_status show_rank(const struct arguments *arguments, const struct rp_trace_run *run,
                                 const struct rp_trace *trace)
 {
@@ -224,14 +241,11 @@ static enum rp_status show_rank(const struct arguments *arguments, const struct 
         return status;
     }
     status = choose_range(arguments, &timeline, &range, title, sizeof(title));
-    if (status == RP_OK && arguments->view == VIEW_CSV) {
-        print_csv(arguments, trace, &timeline, range);
-    } else if (status == RP_OK) {
-        rp_summary_run(stdout, arguments->path, run);
-        rp_summary_rank(stdout, trace, &timeline);
-        if (is_of_launches(arguments->view))
-            print_launch_figures(trace, range, title);
-        status = print_view(arguments, trace, range, title);
+    if (status == RP_OK) {
+        status = arguments->view == VIEW_CSV ? print_csv(arguments, trace, &timeline, range)
+                                             : print_rank(arguments, run, trace, &timeline, range, title);
+        if (status != RP_OK)
+            rp_tool_failed("show", status);
     }
     rp_timeline_free(&timeline);
     return status;

@@ -26,20 +26,29 @@ static bool is_between(const struct rp_trace *trace, size_t from, size_t to, uin
 struct rp_launch_figures rp_launch_figures(const struct rp_trace *trace, size_t from, size_t to)
 {
     struct rp_launch_figures figures = {0};
-    for (size_t i = from; i < to; i++) {
-        const struct rp_trace_op *op = &trace->ops[i];
-        figures.all += op->launches;
-        figures.named += op->launches_named;
-        figures.behind += op->launches - op->launches_named;
-    }
     for (size_t i = 0; i < trace->part_count; i++) {
         const struct rp_trace_part *part = &trace->parts[i];
-        if (part->op != RP_TRACE_NO_OP || !is_between(trace, from, to, part->first))
+        bool early = part->op == RP_TRACE_NO_OP;
+        if (early ? !is_between(trace, from, to, part->first) : part->op < from || part->op >= to)
             continue;
         figures.all += part->count;
-        *(rp_event_is_named(part->event) ? &figures.named : &figures.early) += part->count;
+        if (rp_event_is_named(part->event))
+            figures.named += part->count;
+        else
+            *(early ? &figures.early : &figures.behind) += part->count;
     }
     return figures;
+}
+
+uint64_t *rp_launch_named(const struct rp_trace *trace)
+{
+    uint64_t *named = calloc(trace->op_count + 1, sizeof(*named));
+    for (size_t i = 0; i < trace->part_count && named != NULL; i++) {
+        const struct rp_trace_part *part = &trace->parts[i];
+        if (part->op < trace->op_count && rp_event_is_named(part->event))
+            named[part->op] += part->count;
+    }
+    return named;
 }
 
 void rp_launch_view_figures_head(FILE *out)

@@ -22,6 +22,9 @@ struct rp_launch_figures {
  */
 struct rp_launch_figures rp_launch_figures(const struct rp_trace *trace, size_t from, size_t to);
 
+/* Of each op's launches those that belong to a named event; the caller frees it. NULL: no memory. */
+uint64_t *rp_launch_named(const struct rp_trace *trace);
+
 /* A table of them: its head, and a row for ops [from, to). */
 void rp_launch_view_figures_head(FILE *out);
 void rp_launch_view_figures(FILE *out, const struct rp_trace *trace, size_t from, size_t to, const char *title);

@@ -142,7 +142,7 @@ static void csv_call(FILE *out, const struct rp_op *op)
     fputc(',', out);
 }
 
-void rp_rows_csv(FILE *out, const struct rp_trace *trace, size_t index, size_t step)
+void rp_rows_csv(FILE *out, const struct rp_trace *trace, size_t index, size_t step, uint64_t launches_named)
 {
     const struct rp_trace_op *op = &trace->ops[index];
     fprintf(out, "%" PRId32 ",%zu,%zu,", trace->identity.rank, step, index);
@@ -153,7 +153,7 @@ void rp_rows_csv(FILE *out, const struct rp_trace *trace, size_t index, size_t s
     fprintf(out, "%" PRIu32 ",%016" PRIx64 ",%d,", op->launches, op->launch_digest, op->lossy);
     if (op->has_fingerprint)
         fprintf(out, "%016" PRIx64 "%016" PRIx64, op->fingerprint[0], op->fingerprint[1]);
-    fprintf(out, ",%" PRIu32 ",", op->launches_named);
+    fprintf(out, ",%" PRIu64 ",", launches_named);
     enum rp_source source = rp_source_of(&op->op);
     if (source != RP_SOURCE_NONE)
         rp_tool_csv_text(out, rp_source_name(source));

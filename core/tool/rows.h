@@ -27,10 +27,10 @@ void rp_rows_print(const struct rp_rows *rows, FILE *out, const char *indent, co
 
 /*
  * One line of CSV (RFC 4180, but lines end in a newline alone). Times are ns from the trace's start; names are made
- * safe (tool.h).
+ * safe (tool.h). `launches_named`: of the op's launches, those that belong to a named event (launch_view.h).
  */
 void rp_rows_csv_head(FILE *out);
-void rp_rows_csv(FILE *out, const struct rp_trace *trace, size_t index, size_t step);
+void rp_rows_csv(FILE *out, const struct rp_trace *trace, size_t index, size_t step, uint64_t launches_named);
 
 /* "layers.0 forward", or the one of both that is known, or "an unnamed op". */
 char *rp_rows_event(const struct rp_trace *trace, const struct rp_op *op, char *text, size_t size);

@@ -192,7 +192,6 @@ struct rp_trace_op {
     uint64_t fingerprint[2]; /* valid if has_fingerprint */
     uint64_t launch_digest;  /* of names and grids, in order */
     uint32_t launches;       /* of the op's thread after it, before its next op that is no allocation */
-    uint32_t launches_named; /* of them, those that belong to an event with a module or a phase */
     uint16_t thread;
     bool has_fingerprint;
     bool lossy; /* launches of this stretch were lost: count and digest are not whole */

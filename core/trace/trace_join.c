@@ -118,8 +118,6 @@ static void join_stretch(struct rp_trace_parse *parse, const struct join_table *
     op->launch_digest = stretch->digest;
     if (!stretch->says_event)
         part->event = (struct rp_event){op->op.module, (enum rp_phase)op->op.phase};
-    if (rp_event_is_named(part->event))
-        op->launches_named += part->count < UINT32_MAX ? (uint32_t)part->count : UINT32_MAX;
 }
 
 static void join_launch(struct rp_trace_parse *parse, const struct join_table *table,

@@ -91,7 +91,7 @@ static void test_sources(void **state)
         OUTPUT(text, out, rp_rows_print(&rows, out, "", trace, op));
         snprintf(end, sizeof(end), "  %s\n", table[i].name);
         assert_string_equal(text + strlen(text) - strlen(end), end);
-        OUTPUT(text, out, rp_rows_csv(out, trace, i, 1));
+        OUTPUT(text, out, rp_rows_csv(out, trace, i, 1, 0));
         assert_string_equal(text + strlen(text) - strlen(table[i].csv), table[i].csv);
     }
     tool_trace_free(trace);
@@ -181,9 +181,8 @@ static void test_csv(void **state)
     op->thread = 5;
     op->launches = 6;
     op->launch_digest = 7;
-    op->launches_named = 4;
     op->lossy = true;
-    OUTPUT(text, out, rp_rows_csv(out, trace, 0, 9));
+    OUTPUT(text, out, rp_rows_csv(out, trace, 0, 9, 4));
     assert_string_equal(text, "3,9,0,0,\"a \"\"b\"\", c\\x0a\",backward,reduce,8,float32,max,1,1,5,0x2a,4,0x2,0,5,6,"
                               "0000000000000007,1,fedcba9876543210fedcba9876543210,4,\n");
     tool_trace_free(trace);

@@ -73,8 +73,6 @@ static inline void tool_trace_launch(struct rp_trace *trace, uint32_t count, str
     trace->parts[trace->part_count++] =
         (struct rp_trace_part){.event = event, .count = count, .first = op->op.begin + 1, .op = index};
     op->launches += count;
-    if (rp_event_is_named(event))
-        op->launches_named += count;
 }
 
 static inline struct rp_event tool_trace_event(const struct rp_trace_op *op)
