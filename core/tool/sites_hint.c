@@ -6,21 +6,21 @@
 #include <string.h>
 #include <strings.h>
 
+#include "core/rules/rule.h"
 #include "core/tool/demangle.h"
 #include "core/tool/sites_view.h"
 #include "core/trace/trace_format.h"
 
-#define PATTERN_MAX 120 /* bytes of a text in a pattern; a longer one ends in "*" */
+#define PATTERN_MAX 150 /* bytes of a pattern, since a line of a file has a bound; a longer one ends in "*" */
 #define NAME_MAX 60     /* bytes of a made-up name */
 
-/* How a source is called in a file, and what its condition on the place is called. By enum rp_site_source. */
+/* The keys of a pattern and of its condition, by enum rp_site_source, which has the numbers of enum rp_rule_source. */
 static const struct {
     const char *pattern, *where;
 } keys[RP_SITE_SOURCE_COUNT] = {
-    [RP_SITE_NATIVE] = {"native", "library"},
-    [RP_SITE_PYTHON] = {"python", "file"},
-    [RP_SITE_NVTX] = {"nvtx", "domain"},
-    [RP_SITE_KERNEL] = {"kernel", NULL},
+#define X(name, pattern, where) {pattern, where},
+    RP_RULE_SOURCES(X)
+#undef X
 };
 
 /* Of collectives before kernels, which are counted by launches. */
@@ -43,24 +43,30 @@ static const struct rp_trace_site *most_counted(const struct rp_trace *trace)
     return best;
 }
 
-/* One byte of a text as a pattern that matches it: what a pattern or the file's syntax would take otherwise in []. */
-static void put_pattern_byte(FILE *out, char byte, bool at_edge)
+/*
+ * One byte of a text as a pattern that matches it: in [] what means something in a pattern or in the file. Returns how
+ * many bytes that takes.
+ */
+static int put_pattern_byte(FILE *out, char byte, bool at_edge)
 {
     if ((unsigned char)byte < 0x20 || byte == 0x7f)
-        fputc('?', out);
-    else if (strchr("*?[{;", byte) != NULL || (at_edge && strchr(" \"", byte) != NULL))
-        fprintf(out, "[%c]", byte);
-    else
-        fputc(byte, out);
+        return fprintf(out, "?");
+    if (strchr("*?[{;", byte) != NULL || (at_edge && strchr(" \"", byte) != NULL))
+        return fprintf(out, "[%c]", byte);
+    return fprintf(out, "%c", byte);
 }
 
-static void put_pattern(FILE *out, const char *key, const char *text)
+/* A line "key = <before>text". */
+static void put_pattern(FILE *out, const char *key, const char *before, const char *text)
 {
-    size_t length = strnlen(text, PATTERN_MAX);
-    fprintf(out, "%s = ", key);
-    for (size_t i = 0; i < length; i++)
-        put_pattern_byte(out, text[i], i == 0 || i + 1 == length);
-    fputs(text[length] != '\0' ? "*\n" : "\n", out);
+    int used = 0;
+    fprintf(out, "%s = %s", key, before);
+    for (size_t i = 0; text[i] != '\0' && used < PATTERN_MAX; i++) {
+        used += put_pattern_byte(out, text[i], i == 0 || text[i + 1] == '\0');
+        if (used >= PATTERN_MAX && text[i + 1] != '\0')
+            fputc('*', out);
+    }
+    fputc('\n', out);
 }
 
 /* A name out of a text: no character that means something in a section's name or in quotes. Returns `name`. */
@@ -104,17 +110,10 @@ static const char *guess_phase(const char *text)
 
 static void put_where(FILE *out, const struct rp_trace_site *site)
 {
-    const char *base = strrchr(site->where, '/');
-    if (keys[site->source].where == NULL || site->where[0] == '\0')
-        return;
-    if (base == NULL) {
-        put_pattern(out, keys[site->source].where, site->where);
-        return;
-    }
-    fprintf(out, "%s = *", keys[site->source].where);
-    for (; *base != '\0'; base++)
-        put_pattern_byte(out, *base, base[1] == '\0');
-    fputc('\n', out);
+    bool is_file = site->source == RP_SITE_PYTHON || site->source == RP_SITE_NATIVE;
+    const char *base = is_file ? strrchr(site->where, '/') : NULL; /* in whichever folder */
+    if (keys[site->source].where[0] != '\0' && site->where[0] != '\0')
+        put_pattern(out, keys[site->source].where, base != NULL ? "*" : "", base != NULL ? base : site->where);
 }
 
 static void put_section(FILE *out, const struct rp_trace_site *site)
@@ -126,7 +125,7 @@ static void put_section(FILE *out, const struct rp_trace_site *site)
     else
         make_name(site->text, module);
     fprintf(out, "[%s]\n", site->source == RP_SITE_KERNEL ? module : section);
-    put_pattern(out, keys[site->source].pattern, site->text);
+    put_pattern(out, keys[site->source].pattern, "", site->text);
     put_where(out, site);
     fprintf(out, "module = \"%s\"\n", module);
     fprintf(out, "phase = %s\n", guess_phase(site->text));
