@@ -32,12 +32,25 @@ static bool is_better(const struct rp_trace_site *site, const struct rp_trace_si
     return kernel != best_kernel ? best_kernel : site->count > best->count;
 }
 
+/* Where a program or a thread begins: under everything, so that a rule for it tells nothing apart. "?": no name. */
+static bool tells_nothing(const struct rp_trace_site *site)
+{
+    static const char *const texts[] = {
+        "?",        "_start", "__libc_start_main", "__libc_start_call_main", "clone",   "__clone", "clone3",
+        "__clone3", "main",   "Py_Main",           "start_thread",           "<module>"};
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        if (strcmp(site->text, texts[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
 static const struct rp_trace_site *most_counted(const struct rp_trace *trace)
 {
     const struct rp_trace_site *best = NULL;
     for (size_t i = 0; i < trace->site_count; i++) {
         const struct rp_trace_site *site = &trace->sites[i];
-        if (rp_site_is_unmatched(site) && strcmp(site->text, "?") != 0 && is_better(site, best))
+        if (rp_site_is_unmatched(site) && !tells_nothing(site) && is_better(site, best))
             best = site;
     }
     return best;
@@ -135,7 +148,7 @@ void rp_sites_hint_print(FILE *out, const struct rp_trace *trace)
 {
     const struct rp_trace_site *site = most_counted(trace);
     if (site == NULL) {
-        fputs("\nevery one has a rule\n", out);
+        fputs("\nnothing lacks a rule but where everything begins\n", out);
         return;
     }
     fputs(

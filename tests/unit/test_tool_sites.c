@@ -108,9 +108,11 @@ static void the_rule_is_for_what_is_counted_most(void **state)
                         "[step]\npython = step\nfile = train.py\nmodule = \"step\"\nphase = forward\n");
     assert_string_equal(section_for(sites + 3, 1), "[gemm]\nkernel = _Z4gemmPf\nmodule = \"gemm\"\nphase = forward\n");
     assert_string_equal(section_for(sites + 1, 1), "");
-    assert_string_equal(text, "\nevery one has a rule\n");
-    const struct rp_trace_site nameless = {0, RP_SITE_KERNEL, 5, "?", "", "", ""};
-    assert_string_equal(section_for(&nameless, 1), "");
+    assert_string_equal(text, "\nnothing lacks a rule but where everything begins\n");
+    const struct rp_trace_site useless[] = {{0, RP_SITE_KERNEL, 5, "?", "", "", ""},
+                                            {1, RP_SITE_NATIVE, 5, "__libc_start_main", "libc.so.6", "", ""},
+                                            {2, RP_SITE_PYTHON, 5, "<module>", "train.py", "", ""}};
+    assert_string_equal(section_for(useless, 3), "");
 }
 
 /* What a pattern or the file would take otherwise stands for itself. */
