@@ -5,6 +5,7 @@
  */
 #include "minitrain.h"
 
+#include "minitrain_calls.h"
 #include "minitrain_check.h"
 #include "minitrain_host.h"
 #include "minitrain_launch.h"
@@ -117,6 +118,8 @@ static int run_rank(const struct mt_options *options)
     mt_options_check(options, world);
     mt_host_start(rank, id_file);
     mt_watchdog_start(options->timeout);
+    mt_sites_open(options);
+    mt_calls_open(options->calls, rank);
     mt_setup(&trainer, options, rank, world);
     train(&trainer);
     mt_deliveries_print(&trainer);
@@ -126,6 +129,7 @@ static int run_rank(const struct mt_options *options)
         mt_times_print(&trainer);
         print_result(&trainer, weights);
     }
+    mt_calls_close();
     mt_watchdog_stop();
     mt_teardown(&trainer);
     return 0;

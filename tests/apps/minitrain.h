@@ -13,6 +13,7 @@
 
 #include "minitrain_kernels.h"
 #include "minitrain_options.h"
+#include "minitrain_site.h"
 
 #include <nccl.h>
 
@@ -90,6 +91,12 @@ struct mt_pass {
     int loss_parts;
 };
 
+/* The phase in which the pass does what training does in `phase`. */
+static inline enum mt_phase mt_phase_in(const struct mt_pass *pass, enum mt_phase phase)
+{
+    return pass->eval ? MT_EVAL : phase;
+}
+
 struct mt_deliveries; /* see minitrain_check.h */
 struct mt_times;      /* see minitrain_times.h */
 
@@ -131,11 +138,11 @@ void mt_comms_close(struct mt_trainer *t);
 void mt_settle(ncclComm_t comm, ncclResult_t result, const char *call);
 void mt_queued(ncclResult_t result, const char *call);
 
-/* minitrain_comm.c: the collectives, each with its events, range and checksum. */
-struct mt_slot *mt_gather(struct mt_trainer *t, const struct mt_pass *pass, const char *phase,
+/* minitrain_comm.c: the collectives, each with its events, its site and its checksum. `phase` is that of training. */
+struct mt_slot *mt_gather(struct mt_trainer *t, const struct mt_pass *pass, enum mt_phase phase,
                           const struct mt_module *module);
 /* Two modules in one NCCL group. */
-void mt_gather_pair(struct mt_trainer *t, const struct mt_pass *pass, const char *phase,
+void mt_gather_pair(struct mt_trainer *t, const struct mt_pass *pass, enum mt_phase phase,
                     const struct mt_module *const modules[2], struct mt_slot *slots_out[2]);
 /* The gathered weights, valid for work put on the compute stream until mt_release. */
 const uint16_t *mt_gathered(struct mt_trainer *t, const struct mt_slot *slot);
@@ -176,10 +183,6 @@ bool mt_due(int every, int step);
 struct mt_worker *mt_worker_start(struct mt_trainer *t);
 void mt_worker_run(struct mt_worker *worker, const struct mt_pass *pass);
 void mt_worker_stop(struct mt_worker *worker);
-
-/* minitrain_comm.c: NVTX ranges "<phase> <module>", or "<phase>" where module is NULL. */
-void mt_range_push(const struct mt_trainer *t, const char *phase, const char *module);
-void mt_range_pop(const struct mt_trainer *t);
 
 /* `later` goes on when `earlier` has done what is on it now. */
 void mt_stream_follow(cudaStream_t later, cudaStream_t earlier, cudaEvent_t event);

@@ -13,7 +13,8 @@
 
 struct delivery {
     int step, microbatch;
-    const char *phase, *op, *module;
+    enum mt_phase phase;
+    const char *op, *module;
 };
 
 struct mt_deliveries {
@@ -52,7 +53,7 @@ void mt_deliveries_close(struct mt_deliveries *deliveries)
     free(deliveries);
 }
 
-void mt_delivered(const struct mt_trainer *t, cudaStream_t stream, const struct mt_pass *pass, const char *phase,
+void mt_delivered(const struct mt_trainer *t, cudaStream_t stream, const struct mt_pass *pass, enum mt_phase phase,
                   const char *op, const char *module, const void *from, size_t bytes)
 {
     struct mt_deliveries *d = t->deliveries;
@@ -61,7 +62,7 @@ void mt_delivered(const struct mt_trainer *t, cudaStream_t stream, const struct 
     if (d->count == d->capacity)
         mt_die("more than %zu deliveries in a step", d->capacity);
     mt_checksum_launch(stream, d->parts + d->count * MT_CHECKSUM_PARTS, from, bytes / sizeof(uint32_t), 0);
-    d->delivery[d->count++] = (struct delivery){pass->step, pass->microbatch, pass->eval ? "eval" : phase, op, module};
+    d->delivery[d->count++] = (struct delivery){pass->step, pass->microbatch, mt_phase_in(pass, phase), op, module};
 }
 
 static uint64_t sum_of(const uint64_t *parts)
@@ -82,7 +83,7 @@ void mt_deliveries_collect(const struct mt_trainer *t)
     for (size_t i = 0; i < d->count; i++) {
         const struct delivery *at = &d->delivery[i];
         fprintf(d->lines, "rank %d step %d microbatch %d phase %s op %s module %s sum %016llx\n", t->rank, at->step,
-                at->microbatch, at->phase, at->op, at->module,
+                at->microbatch, mt_phase_name(at->phase), at->op, at->module,
                 (unsigned long long)sum_of(d->read + i * MT_CHECKSUM_PARTS));
     }
     d->count = 0;

@@ -8,7 +8,7 @@
 struct mt_deliveries *mt_deliveries_open(const struct mt_trainer *t, size_t capacity);
 void mt_deliveries_close(struct mt_deliveries *deliveries);
 /* Puts a checksum of `bytes` at `from` on `stream`. The strings must stay. */
-void mt_delivered(const struct mt_trainer *t, cudaStream_t stream, const struct mt_pass *pass, const char *phase,
+void mt_delivered(const struct mt_trainer *t, cudaStream_t stream, const struct mt_pass *pass, enum mt_phase phase,
                   const char *op, const char *module, const void *from, size_t bytes);
 /* Waits for the device and turns the step's checksums into lines. */
 void mt_deliveries_collect(const struct mt_trainer *t);

@@ -9,27 +9,12 @@
  */
 #include "minitrain.h"
 
+#include "minitrain_calls.h"
 #include "minitrain_check.h"
 #include "minitrain_host.h"
 #include "minitrain_times.h"
 
-#include <nvtx3/nvToolsExt.h>
 #include <stdio.h>
-
-void mt_range_push(const struct mt_trainer *t, const char *phase, const char *module)
-{
-    char name[64];
-    if (!t->options->nvtx)
-        return;
-    snprintf(name, sizeof name, module ? "%s %s" : "%s", phase, module);
-    nvtxRangePushA(name);
-}
-
-void mt_range_pop(const struct mt_trainer *t)
-{
-    if (t->options->nvtx)
-        nvtxRangePop();
-}
 
 void mt_stream_follow(cudaStream_t later, cudaStream_t earlier, cudaEvent_t event)
 {
@@ -65,12 +50,35 @@ static const uint16_t *prepare_gather(struct mt_trainer *t, const struct mt_slot
     return own;
 }
 
-static ncclResult_t issue_gather(struct mt_trainer *t, const struct mt_slot *slot, const uint16_t *own)
+struct gather {
+    struct mt_trainer *t;
+    const struct mt_slot *slot;
+    enum mt_phase phase;
+    const uint16_t *own; /* prepared before, in a group */
+};
+
+static ncclResult_t issue_gather(const struct gather *gather, const uint16_t *own)
 {
+    const struct mt_slot *slot = gather->slot;
+    const struct mt_trainer *t = gather->t;
+    mt_called(slot->module->name, gather->phase, "all-gather");
     return ncclAllGather(own, slot->gathered, slot->module->shard, ncclBfloat16, t->comm, t->gather);
 }
 
-static void finish_gather(struct mt_trainer *t, const struct mt_pass *pass, const char *phase,
+static void gather_alone(void *argument)
+{
+    const struct gather *gather = argument;
+    ncclResult_t result = issue_gather(gather, prepare_gather(gather->t, gather->slot));
+    mt_settle(gather->t->comm, result, "ncclAllGather");
+}
+
+static void gather_in_group(void *argument)
+{
+    const struct gather *gather = argument;
+    mt_queued(issue_gather(gather, gather->own), "ncclAllGather");
+}
+
+static void finish_gather(struct mt_trainer *t, const struct mt_pass *pass, enum mt_phase phase,
                           const struct mt_slot *slot)
 {
     size_t bytes = (size_t)t->replicas * slot->module->shard * sizeof(uint16_t);
@@ -78,34 +86,29 @@ static void finish_gather(struct mt_trainer *t, const struct mt_pass *pass, cons
     MT_CUDA(cudaEventRecord(slot->filled, t->gather));
 }
 
-struct mt_slot *mt_gather(struct mt_trainer *t, const struct mt_pass *pass, const char *phase,
+struct mt_slot *mt_gather(struct mt_trainer *t, const struct mt_pass *pass, enum mt_phase phase,
                           const struct mt_module *module)
 {
     struct mt_slot *slot = take_slot(t, module);
+    struct gather gather = {.t = t, .slot = slot, .phase = mt_phase_in(pass, phase)};
     mt_times_called(t);
-    mt_range_push(t, phase, module->name);
-    const uint16_t *own = prepare_gather(t, slot);
-    mt_settle(t->comm, issue_gather(t, slot, own), "ncclAllGather");
-    mt_range_pop(t);
+    mt_at(gather.phase, module->name, gather_alone, &gather);
     finish_gather(t, pass, phase, slot);
     return slot;
 }
 
-void mt_gather_pair(struct mt_trainer *t, const struct mt_pass *pass, const char *phase,
+void mt_gather_pair(struct mt_trainer *t, const struct mt_pass *pass, enum mt_phase phase,
                     const struct mt_module *const modules[2], struct mt_slot *slots_out[2])
 {
-    const uint16_t *own[2];
+    struct gather gathers[2];
     mt_times_called(t);
     for (int i = 0; i < 2; i++) {
         slots_out[i] = take_slot(t, modules[i]);
-        own[i] = prepare_gather(t, slots_out[i]);
+        gathers[i] = (struct gather){t, slots_out[i], mt_phase_in(pass, phase), prepare_gather(t, slots_out[i])};
     }
     MT_NCCL(ncclGroupStart());
-    for (int i = 0; i < 2; i++) {
-        mt_range_push(t, phase, modules[i]->name);
-        mt_queued(issue_gather(t, slots_out[i], own[i]), "ncclAllGather");
-        mt_range_pop(t);
-    }
+    for (int i = 0; i < 2; i++)
+        mt_at(gathers[i].phase, modules[i]->name, gather_in_group, &gathers[i]);
     mt_settle(t->comm, ncclGroupEnd(), "ncclGroupEnd");
     for (int i = 0; i < 2; i++)
         finish_gather(t, pass, phase, slots_out[i]);
@@ -135,20 +138,51 @@ struct mt_gradient *mt_gradient_take(struct mt_trainer *t, const struct mt_modul
     return gradient;
 }
 
-void mt_reduce(struct mt_trainer *t, const struct mt_pass *pass, const struct mt_module *module,
-               const struct mt_gradient *gradient)
+struct reduction {
+    struct mt_trainer *t;
+    const struct mt_pass *pass;
+    const struct mt_module *module;
+    const struct mt_gradient *gradient;
+};
+
+static void reduce(void *argument)
 {
-    mt_range_push(t, "backward", module->name);
+    const struct reduction *reduction = argument;
+    struct mt_trainer *t = reduction->t;
+    const struct mt_module *module = reduction->module;
+    const struct mt_gradient *gradient = reduction->gradient;
+    mt_called(module->name, MT_BACKWARD, "reduce-scatter");
     mt_stream_follow(t->reduce, t->compute, gradient->ready);
     mt_settle(t->reduce_comm,
               ncclReduceScatter(gradient->full, gradient->reduced, module->shard, ncclFloat, ncclSum, t->reduce_comm,
                                 t->reduce),
               "ncclReduceScatter");
-    mt_delivered(t, t->reduce, pass, "backward", "reduce-scatter", module->name, gradient->reduced,
+    mt_delivered(t, t->reduce, reduction->pass, MT_BACKWARD, "reduce-scatter", module->name, gradient->reduced,
                  module->shard * sizeof(float));
     mt_accumulate_launch(t->reduce, module->gradient, gradient->reduced, module->shard);
     MT_CUDA(cudaEventRecord(gradient->released, t->reduce));
-    mt_range_pop(t);
+}
+
+void mt_reduce(struct mt_trainer *t, const struct mt_pass *pass, const struct mt_module *module,
+               const struct mt_gradient *gradient)
+{
+    struct reduction reduction = {t, pass, module, gradient};
+    mt_at(MT_BACKWARD, module->name, reduce, &reduction);
+}
+
+struct loss {
+    struct mt_trainer *t;
+    const float *own;
+    float *mean;
+};
+
+static void reduce_loss(void *argument)
+{
+    const struct loss *loss = argument;
+    const struct mt_trainer *t = loss->t;
+    mt_called("loss", MT_OTHER, "all-reduce");
+    ncclResult_t result = ncclAllReduce(loss->own, loss->mean, 1, ncclFloat, ncclSum, t->world_comm, t->compute);
+    mt_settle(t->world_comm, result, "ncclAllReduce");
 }
 
 /* A trainer that logs the loss waits for it. Stages but the last add 0. */
@@ -156,12 +190,9 @@ void mt_loss_reduce(struct mt_trainer *t, int step)
 {
     struct mt_pass pass = {.step = step, .microbatch = t->options->microbatches};
     float *mean = &t->mean_losses[step - 1], value;
-    mt_range_push(t, "other", "loss");
-    mt_settle(t->world_comm,
-              ncclAllReduce(&t->losses[step - 1], mean, 1, ncclFloat, ncclSum, t->world_comm, t->compute),
-              "ncclAllReduce");
-    mt_range_pop(t);
-    mt_delivered(t, t->compute, &pass, "other", "all-reduce", "loss", mean, sizeof *mean);
+    struct loss loss = {t, &t->losses[step - 1], mean};
+    mt_at(MT_OTHER, "loss", reduce_loss, &loss);
+    mt_delivered(t, t->compute, &pass, MT_OTHER, "all-reduce", "loss", mean, sizeof *mean);
     MT_CUDA(cudaMemcpyAsync(&value, mean, sizeof value, cudaMemcpyDeviceToHost, t->compute));
     MT_CUDA(cudaStreamSynchronize(t->compute));
     if (t->rank == 0)
@@ -170,17 +201,32 @@ void mt_loss_reduce(struct mt_trainer *t, int step)
 
 /* Point to point -------------------------------------------------------------------------------------------------- */
 
-void mt_ring_exchange(struct mt_trainer *t, const struct mt_pass *pass, const uint32_t *send)
+/* A message to or from another rank. */
+struct message {
+    struct mt_trainer *t;
+    const uint32_t *send;
+    enum mt_phase phase;
+};
+
+static void exchange_in_ring(void *argument)
 {
+    const struct message *message = argument;
+    const struct mt_trainer *t = message->t;
     int next = (t->replica + 1) % t->replicas;
     int previous = (t->replica + t->replicas - 1) % t->replicas;
-    mt_range_push(t, "forward", "ring");
     MT_NCCL(ncclGroupStart());
-    mt_queued(ncclSend(send, t->words, ncclUint32, next, t->comm, t->compute), "ncclSend");
+    mt_called("ring", message->phase, "send");
+    mt_queued(ncclSend(message->send, t->words, ncclUint32, next, t->comm, t->compute), "ncclSend");
+    mt_called("ring", message->phase, "recv");
     mt_queued(ncclRecv(t->received, t->words, ncclUint32, previous, t->comm, t->compute), "ncclRecv");
     mt_settle(t->comm, ncclGroupEnd(), "ncclGroupEnd");
-    mt_range_pop(t);
-    mt_delivered(t, t->compute, pass, "forward", "recv", "ring", t->received, t->words * sizeof(uint32_t));
+}
+
+void mt_ring_exchange(struct mt_trainer *t, const struct mt_pass *pass, const uint32_t *send)
+{
+    struct message message = {t, send, mt_phase_in(pass, MT_FORWARD)};
+    mt_at(message.phase, "ring", exchange_in_ring, &message);
+    mt_delivered(t, t->compute, pass, MT_FORWARD, "recv", "ring", t->received, t->words * sizeof(uint32_t));
 }
 
 /* Not in the first step: connections and kernels are loaded in it, which waits for an idle device. */
@@ -189,24 +235,42 @@ static bool has_peer(const struct mt_trainer *t, const struct mt_pass *pass, int
     return t->peer_comm && pass->step > 1 && !pass->eval && t->rank % 2 == odd && (t->rank ^ 1) < t->world;
 }
 
-void mt_peer_receive(struct mt_trainer *t, const struct mt_pass *pass)
+static void receive_from_peer(void *argument)
 {
-    if (!has_peer(t, pass, 1))
-        return;
+    const struct message *message = argument;
+    const struct mt_trainer *t = message->t;
+    mt_called("peer", message->phase, "recv");
     mt_settle(t->peer_comm, ncclRecv(t->from_peer, t->words, ncclUint32, t->rank - 1, t->peer_comm, t->gather),
               "ncclRecv");
-    mt_delivered(t, t->gather, pass, "forward", "recv", "peer", t->from_peer, t->words * sizeof(uint32_t));
+}
+
+static void send_to_peer(void *argument)
+{
+    const struct message *message = argument;
+    const struct mt_trainer *t = message->t;
+    mt_called("peer", message->phase, "send");
+    mt_settle(t->peer_comm, ncclSend(message->send, t->words, ncclUint32, t->rank + 1, t->peer_comm, t->peer),
+              "ncclSend");
+}
+
+void mt_peer_receive(struct mt_trainer *t, const struct mt_pass *pass)
+{
+    struct message message = {t, NULL, mt_phase_in(pass, MT_FORWARD)};
+    if (!has_peer(t, pass, 1))
+        return;
+    mt_at(message.phase, "peer", receive_from_peer, &message);
+    mt_delivered(t, t->gather, pass, MT_FORWARD, "recv", "peer", t->from_peer, t->words * sizeof(uint32_t));
     MT_CUDA(cudaEventRecord(t->peer_done, t->gather));
 }
 
 /* What it sends is of the pass before: it must wait for no gather of this one, since the receiver's waits for it. */
 void mt_peer_send(struct mt_trainer *t, const struct mt_pass *pass)
 {
+    struct message message = {t, pass->flight->logits, mt_phase_in(pass, MT_FORWARD)};
     if (!has_peer(t, pass, 0))
         return;
     mt_stream_follow(t->peer, t->compute, t->compute_done);
-    mt_settle(t->peer_comm, ncclSend(pass->flight->logits, t->words, ncclUint32, t->rank + 1, t->peer_comm, t->peer),
-              "ncclSend");
+    mt_at(message.phase, "peer", send_to_peer, &message);
     MT_CUDA(cudaEventRecord(t->peer_done, t->peer));
 }
 

@@ -2,6 +2,7 @@
 #include "minitrain_options.h"
 
 #include "minitrain_host.h"
+#include "minitrain_site.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -11,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum kind { INT, RATE, FLAG, CHOICE, AT_RANK };
+enum kind { INT, RATE, FLAG, CHOICE, AT_RANK, TEXT };
 
 struct row {
     const char *name;
@@ -60,7 +61,11 @@ static const struct row rows[] = {
     {"nonblocking", FLAG, 0, AT(nonblocking), NULL, NULL, "nonblocking communicators"},
     {"threads", FLAG, 0, AT(threads), NULL, NULL, "backward runs on a second thread"},
     {"default-stream", FLAG, 0, AT(default_stream), NULL, NULL, "compute on the legacy default stream"},
-    {"nvtx", CHOICE, 0, AT(nvtx), "off|on", "on", "NVTX ranges \"<phase> <module>\""},
+    {"sites", CHOICE, 0, AT(sites), "off|nvtx|native|python", "nvtx",
+     "what tells phase and module of the work: NVTX ranges, functions' names, Python frames"},
+    {"python", TEXT, 0, AT(python), "FILE", NULL, "shared library of Python, for --sites python"},
+    {"calls", TEXT, 0, AT(calls), "FILE", NULL,
+     "write a line \"<module> <phase> <op>\" of each call of rank R to FILE.R"},
     {"kill", AT_RANK, 0, AT(kill), "RANK:STEP", NULL, "RANK kills itself at the start of STEP"},
     {"allocate", AT_RANK, 0, AT(allocate), "RANK:STEP", NULL,
      "RANK allocates at the start of STEP what was free after setup, less 4 MiB"},
@@ -162,6 +167,9 @@ static void read_value(const struct row *row, const char *text, struct mt_option
         at->value = read_int(row, text, '\0', NULL);
         break;
     }
+    case TEXT:
+        *(const char **)field = text;
+        break;
     }
 }
 
@@ -214,8 +222,17 @@ static void check_interleaved(const struct mt_options *o)
         refuse("--schedule interleaved: %d microbatches are not a multiple of %d stages", o->microbatches, o->stages);
 }
 
+static void check_sites(const struct mt_options *o)
+{
+    if (o->sites == MT_SITES_PYTHON && !o->python)
+        refuse("--sites python: needs --python");
+    if (o->sites == MT_SITES_NATIVE && !mt_names_are_enough(o->layers, o->stages * o->chunks))
+        refuse("--sites native: no functions are named after so many layers or chunks");
+}
+
 void mt_options_check(const struct mt_options *o, int ranks)
 {
+    check_sites(o);
     if (ranks % o->stages != 0)
         refuse("--stages %d: %d ranks are not a multiple of it", o->stages, ranks);
     if (o->schedule == MT_SCHEDULE_INTERLEAVED)

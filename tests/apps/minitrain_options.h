@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 enum mt_gather { MT_GATHER_IN_PLACE, MT_GATHER_PERSISTENT };
+enum mt_sites { MT_SITES_OFF, MT_SITES_NVTX, MT_SITES_NATIVE, MT_SITES_PYTHON };
 enum mt_recompute { MT_RECOMPUTE_NONE, MT_RECOMPUTE_FSDP2, MT_RECOMPUTE_FSDP1 };
 
 /* "RANK:VALUE" of the command line; rank -1: nobody. */
@@ -22,11 +23,12 @@ struct mt_options {
     int gather;    /* enum mt_gather */
     int recompute; /* enum mt_recompute */
     int schedule;  /* enum mt_schedule_kind */
-    int nvtx;
+    int sites;     /* enum mt_sites */
     bool shared_block, sendrecv, host_wait, recv_first, group, late_gathers, two_comms, nonblocking, threads,
         default_stream;
     bool realtime, checksums, times;
     struct mt_at_rank kill, lag, allocate;
+    const char *python, *calls; /* or NULL */
 };
 
 /* A wrong command line is named in one line on standard error and ends the program with exit code 2; --help ends it

@@ -37,6 +37,24 @@ static void matrix_forward(struct mt_trainer *t, uint32_t *y, const uint32_t *x,
     mt_forward_launch(t->compute, y, x, w, (uint32_t)t->options->dim, (uint32_t)t->options->tokens);
 }
 
+/* A part of a pass, for mt_at. */
+struct part {
+    struct mt_trainer *t;
+    const struct mt_pass *pass;
+    int execution;
+    struct mt_slot *slot; /* of the execution's block */
+    struct mt_slot *next; /* set: of the one before it */
+    const uint16_t *weights;
+    struct root *root;
+};
+
+/* The root's part of backward: its weights, and its gradients on their way. */
+struct root {
+    const struct mt_slot *slot;
+    const uint16_t *weights;
+    struct mt_gradient *gradient;
+};
+
 /* Forward --------------------------------------------------------------------------------------------------------- */
 
 /* As the root's pre-forward of FSDP2: gathers wait for all earlier work, so also for the optimizer. */
@@ -74,13 +92,12 @@ static void after_gather(const struct mt_trainer *t, const struct mt_pass *pass,
     mt_post(name, &token, sizeof token);
 }
 
-static void forward_one(struct mt_trainer *t, const struct mt_pass *pass, int execution, const struct mt_slot *slot)
+static void forward_one(void *argument)
 {
-    uint32_t *const *activation = &pass->flight->activation[execution];
-    mt_range_push(t, "forward", slot->module->name);
-    matrix_forward(t, activation[1], activation[0], mt_gathered(t, slot));
-    mt_release(t, slot);
-    mt_range_pop(t);
+    const struct part *part = argument;
+    uint32_t *const *activation = &part->pass->flight->activation[part->execution];
+    matrix_forward(part->t, activation[1], activation[0], mt_gathered(part->t, part->slot));
+    mt_release(part->t, part->slot);
 }
 
 /* Runs one block, or with --group two; returns how many. */
@@ -91,13 +108,15 @@ static int forward_blocks(struct mt_trainer *t, const struct mt_pass *pass, int 
     before_gather(t, pass, execution);
     if (count == 2)
         mt_gather_pair(
-            t, pass, "forward",
+            t, pass, MT_FORWARD,
             (const struct mt_module *const[]){block_of(t, pass, execution), block_of(t, pass, execution + 1)}, slots);
     else
-        slots[0] = mt_gather(t, pass, "forward", block_of(t, pass, execution));
+        slots[0] = mt_gather(t, pass, MT_FORWARD, block_of(t, pass, execution));
     after_gather(t, pass, execution);
-    for (int i = 0; i < count; i++)
-        forward_one(t, pass, execution + i, slots[i]);
+    for (int i = 0; i < count; i++) {
+        struct part part = {.t = t, .pass = pass, .execution = execution + i, .slot = slots[i]};
+        mt_at(mt_phase_in(pass, MT_FORWARD), slots[i]->module->name, forward_one, &part);
+    }
     return count;
 }
 
@@ -122,16 +141,16 @@ static void head(struct mt_trainer *t, const struct mt_pass *pass, const uint16_
     mt_loss_launch(t->compute, pass->loss, logits, t->words, (uint32_t)pass->loss_parts);
 }
 
-void mt_pass_forward(struct mt_trainer *t, const struct mt_pass *pass)
+static void forward(void *argument)
 {
+    const struct part *part = argument;
+    struct mt_trainer *t = part->t;
+    const struct mt_pass *pass = part->pass;
     const struct mt_module *module = root_of(t, pass);
     const struct mt_slot *root = NULL;
-    mt_times_forward(t);
-    mt_pass_fence(t);
-    mt_range_push(t, "forward", module ? module->name : pass->chunk->name);
     mt_peer_receive(t, pass);
     if (module)
-        root = mt_gather(t, pass, "forward", module);
+        root = mt_gather(t, pass, MT_FORWARD, module);
     mt_peer_send(t, pass);
     const uint16_t *weights = root ? mt_gathered(t, root) : NULL;
     if (pass->chunk->embeds)
@@ -142,7 +161,20 @@ void mt_pass_forward(struct mt_trainer *t, const struct mt_pass *pass)
         head(t, pass, weights);
     if (root)
         mt_release(t, root);
-    mt_range_pop(t);
+}
+
+static const char *name_of(struct mt_trainer *t, const struct mt_pass *pass)
+{
+    const struct mt_module *root = root_of(t, pass);
+    return root ? root->name : pass->chunk->name;
+}
+
+void mt_pass_forward(struct mt_trainer *t, const struct mt_pass *pass)
+{
+    struct part part = {.t = t, .pass = pass};
+    mt_times_forward(t);
+    mt_pass_fence(t);
+    mt_at(mt_phase_in(pass, MT_FORWARD), name_of(t, pass), forward, &part);
 }
 
 /* Backward -------------------------------------------------------------------------------------------------------- */
@@ -163,16 +195,21 @@ static struct mt_slot *gather_before(struct mt_trainer *t, const struct mt_pass 
 {
     if (execution == 0 || t->options->recompute == MT_RECOMPUTE_FSDP1)
         return NULL;
-    return mt_gather(t, pass, "backward", block_of(t, pass, execution - 1));
+    return mt_gather(t, pass, MT_BACKWARD, block_of(t, pass, execution - 1));
 }
 
 /* The output of the block, from its saved input. */
+static void run_again(void *argument)
+{
+    const struct part *part = argument;
+    matrix_forward(part->t, part->t->recomputed, part->pass->flight->activation[part->execution], part->weights);
+}
+
 static const uint32_t *recompute(struct mt_trainer *t, const struct mt_pass *pass, int execution,
                                  const uint16_t *weights)
 {
-    mt_range_push(t, "recompute", block_of(t, pass, execution)->name);
-    matrix_forward(t, t->recomputed, pass->flight->activation[execution], weights);
-    mt_range_pop(t);
+    struct part part = {.t = t, .pass = pass, .execution = execution, .weights = weights};
+    mt_at(MT_RECOMPUTE, block_of(t, pass, execution)->name, run_again, &part);
     return t->recomputed;
 }
 
@@ -180,20 +217,23 @@ static const uint32_t *recompute(struct mt_trainer *t, const struct mt_pass *pas
 static struct mt_slot *recompute_gathered(struct mt_trainer *t, const struct mt_pass *pass, int execution)
 {
     const struct mt_module *module = block_of(t, pass, execution);
-    const struct mt_slot *slot = mt_gather(t, pass, "recompute", module);
+    const struct mt_slot *slot = mt_gather(t, pass, MT_RECOMPUTE, module);
     recompute(t, pass, execution, mt_gathered(t, slot));
     mt_release(t, slot);
-    return mt_gather(t, pass, "backward", module);
+    return mt_gather(t, pass, MT_BACKWARD, module);
 }
 
-static struct mt_slot *backward_block(struct mt_trainer *t, const struct mt_pass *pass, int execution,
-                                      struct mt_slot *slot)
+static void backward_block(void *argument)
 {
+    struct part *part = argument;
+    struct mt_trainer *t = part->t;
+    const struct mt_pass *pass = part->pass;
+    struct mt_slot *slot = part->slot;
+    int execution = part->execution;
     const struct mt_module *module = block_of(t, pass, execution);
     uint32_t *const *activation = &pass->flight->activation[execution];
     const uint32_t *y = activation[1];
-    mt_range_push(t, "backward", module->name);
-    struct mt_slot *next = gather_before(t, pass, execution);
+    part->next = gather_before(t, pass, execution);
     if (!slot) {
         slot = recompute_gathered(t, pass, execution);
         y = t->recomputed;
@@ -205,16 +245,7 @@ static struct mt_slot *backward_block(struct mt_trainer *t, const struct mt_pass
     matrix_backward(t, weights, activation[0], y, gradient->full, (size_t)t->replicas * module->shard);
     mt_release(t, slot);
     mt_reduce(t, pass, module, gradient);
-    mt_range_pop(t);
-    return next;
 }
-
-/* The root's part of backward: its weights, and its gradients on their way. */
-struct root {
-    const struct mt_slot *slot;
-    const uint16_t *weights;
-    struct mt_gradient *gradient;
-};
 
 static void start_flow(struct mt_trainer *t, const uint32_t *from)
 {
@@ -237,35 +268,47 @@ static void backward_embedding(struct mt_trainer *t, const struct mt_pass *pass,
     matrix_backward(t, root->weights, f->words_in, f->activation[0], root->gradient->full, extent);
 }
 
-static void end_root(struct mt_trainer *t, const struct mt_pass *pass, const struct root *root)
+static void end_root(void *argument)
 {
-    mt_range_push(t, "backward", root->slot->module->name);
+    const struct part *part = argument;
+    struct mt_trainer *t = part->t;
+    const struct mt_pass *pass = part->pass;
+    const struct root *root = part->root;
     if (pass->chunk->embeds)
         backward_embedding(t, pass, root);
     mt_release(t, root->slot);
     mt_reduce(t, pass, root->slot->module, root->gradient);
-    mt_range_pop(t);
+}
+
+static void begin_backward(void *argument)
+{
+    struct part *part = argument;
+    struct mt_trainer *t = part->t;
+    const struct mt_pass *pass = part->pass;
+    const struct mt_module *module = root_of(t, pass);
+    struct root *root = part->root;
+    if (module)
+        root->slot = mt_gather(t, pass, MT_BACKWARD, module);
+    part->next = gather_before(t, pass, pass->chunk->blocks);
+    if (module) {
+        root->gradient = mt_gradient_take(t, module);
+        root->weights = mt_gathered(t, root->slot);
+    }
+    if (pass->chunk->heads)
+        backward_head(t, pass, root);
+    else
+        start_flow(t, t->from_next);
 }
 
 void mt_pass_backward(struct mt_trainer *t, const struct mt_pass *pass)
 {
-    const struct mt_module *module = root_of(t, pass);
     struct root root = {0};
-    mt_range_push(t, "backward", module ? module->name : pass->chunk->name);
-    if (module)
-        root.slot = mt_gather(t, pass, "backward", module);
-    struct mt_slot *slot = gather_before(t, pass, pass->chunk->blocks);
-    if (module) {
-        root.gradient = mt_gradient_take(t, module);
-        root.weights = mt_gathered(t, root.slot);
+    struct part part = {.t = t, .pass = pass, .root = &root};
+    mt_at(MT_BACKWARD, name_of(t, pass), begin_backward, &part);
+    for (part.execution = pass->chunk->blocks - 1; part.execution >= 0; part.execution--) {
+        part.slot = part.next;
+        mt_at(MT_BACKWARD, block_of(t, pass, part.execution)->name, backward_block, &part);
     }
-    if (pass->chunk->heads)
-        backward_head(t, pass, &root);
-    else
-        start_flow(t, t->from_next);
-    mt_range_pop(t);
-    for (int execution = pass->chunk->blocks - 1; execution >= 0; execution--)
-        slot = backward_block(t, pass, execution, slot);
-    if (module)
-        end_root(t, pass, &root);
+    if (root_of(t, pass))
+        mt_at(MT_BACKWARD, name_of(t, pass), end_root, &part);
 }

@@ -11,6 +11,7 @@
  */
 #include "minitrain.h"
 
+#include "minitrain_calls.h"
 #include "minitrain_check.h"
 #include "minitrain_host.h"
 
@@ -69,6 +70,13 @@ static struct exchange plan(const struct mt_trainer *t, const struct mt_tick *la
     return exchange;
 }
 
+static enum mt_phase phase_of(const struct message *m, bool eval)
+{
+    if (eval)
+        return MT_EVAL;
+    return m->backward ? MT_BACKWARD : MT_FORWARD;
+}
+
 /* 1F1B groups what it sends one neighbour with what it receives from the same one, the interleaved schedule all. One
  * microbatch alone, as in an evaluation, must not wait in a group for what becomes of what the group sends. */
 static bool is_group(const struct mt_trainer *t, bool eval, const struct exchange *exchange)
@@ -79,17 +87,26 @@ static bool is_group(const struct mt_trainer *t, bool eval, const struct exchang
            exchange->message[0].backward != exchange->message[1].backward;
 }
 
-static void issue(const struct mt_trainer *t, const struct message *m, bool group)
+struct issue {
+    const struct mt_trainer *t;
+    const struct message *message;
+    bool group;
+    enum mt_phase phase;
+};
+
+static void issue(void *argument)
 {
+    const struct issue *this = argument;
+    const struct mt_trainer *t = this->t;
+    const struct message *m = this->message;
     const char *call = m->send ? "ncclSend" : "ncclRecv";
-    mt_range_push(t, m->backward ? "backward" : "forward", m->chunk->name);
+    mt_called(m->chunk->name, this->phase, m->send ? "send" : "recv");
     ncclResult_t result = m->send ? ncclSend(m->send, t->words, ncclUint32, m->peer, t->pipe_comm, t->peer)
                                   : ncclRecv(m->receive, t->words, ncclUint32, m->peer, t->pipe_comm, t->peer);
-    if (group)
+    if (this->group)
         mt_queued(result, call);
     else
         mt_settle(t->pipe_comm, result, call);
-    mt_range_pop(t);
 }
 
 void mt_pipe_exchange(struct mt_trainer *t, int step, bool eval, const struct mt_tick *last, const struct mt_tick *next)
@@ -101,15 +118,18 @@ void mt_pipe_exchange(struct mt_trainer *t, int step, bool eval, const struct mt
     mt_stream_follow(t->peer, t->compute, t->compute_done);
     if (group)
         MT_NCCL(ncclGroupStart());
-    for (int i = 0; i < exchange.count; i++)
-        issue(t, &exchange.message[i], group);
+    for (int i = 0; i < exchange.count; i++) {
+        const struct message *m = &exchange.message[i];
+        struct issue this = {t, m, group, phase_of(m, eval)};
+        mt_at(this.phase, m->chunk->name, issue, &this);
+    }
     if (group)
         mt_settle(t->pipe_comm, ncclGroupEnd(), "ncclGroupEnd");
     for (int i = 0; i < exchange.count; i++) {
         const struct message *m = &exchange.message[i];
         struct mt_pass pass = {.step = step, .microbatch = m->microbatch, .eval = eval};
         if (m->receive)
-            mt_delivered(t, t->peer, &pass, m->backward ? "backward" : "forward", "recv", m->chunk->name, m->receive,
+            mt_delivered(t, t->peer, &pass, phase_of(m, false), "recv", m->chunk->name, m->receive,
                          t->words * sizeof *m->receive);
     }
     mt_stream_follow(t->compute, t->peer, t->peer_done);

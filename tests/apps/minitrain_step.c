@@ -96,12 +96,18 @@ static void run(struct mt_trainer *t, struct mt_worker *worker, int step, bool e
 
 /* Between steps ---------------------------------------------------------------------------------------------------- */
 
-static void optimizer(struct mt_trainer *t, int step)
+struct step {
+    struct mt_trainer *t;
+    int number;
+};
+
+static void optimizer(void *argument)
 {
+    const struct step *step = argument;
+    struct mt_trainer *t = step->t;
     const struct mt_options *o = t->options;
-    struct mt_update update = {.rate = step <= o->zero_lr_steps ? 0.0f : (float)o->lr,
+    struct mt_update update = {.rate = step->number <= o->zero_lr_steps ? 0.0f : (float)o->lr,
                                .gradient_scale = 1.0f / (float)(t->replicas * o->microbatches)};
-    mt_range_push(t, "optimizer", NULL);
     MT_CUDA(cudaEventRecord(t->reduce_done, t->reduce));
     mt_compute_wait(t, MT_WAIT_REDUCTION, t->reduce_done);
     for (int i = 0; i <= o->layers; i++) {
@@ -110,14 +116,12 @@ static void optimizer(struct mt_trainer *t, int step)
             continue;
         mt_optimizer_launch(t->compute, m->master, m->sent, m->gradient, m->shard, m->live, update);
     }
-    mt_range_pop(t);
 }
 
-static void evaluate(struct mt_trainer *t, int step)
+static void evaluate(void *argument)
 {
-    mt_range_push(t, "eval", NULL);
-    run(t, NULL, step, true);
-    mt_range_pop(t);
+    const struct step *step = argument;
+    run(step->t, NULL, step->number, true);
 }
 
 /* A program that grows: nothing that others keep on the device may be in its way. It goes with the process. */
@@ -145,6 +149,7 @@ static void fork_child(void)
 void mt_step(struct mt_trainer *t, struct mt_worker *worker, int step)
 {
     const struct mt_options *o = t->options;
+    struct step this = {t, step};
     if (o->kill.rank == t->rank && o->kill.value == step)
         raise(SIGKILL);
     if (o->allocate.rank == t->rank && o->allocate.value == step)
@@ -153,13 +158,13 @@ void mt_step(struct mt_trainer *t, struct mt_worker *worker, int step)
         order_blocks(t, &t->chunks[i], step);
     mt_times_begin(t, step);
     run(t, worker, step, false);
-    optimizer(t, step);
+    mt_at(MT_OPTIMIZER, NULL, optimizer, &this);
     MT_CUDA(cudaEventRecord(t->step_marks[step], t->compute));
     mt_times_end(t);
     if (mt_due(o->log_every, step))
         mt_loss_reduce(t, step);
     if (mt_due(o->eval_every, step))
-        evaluate(t, step);
+        mt_at(MT_EVAL, NULL, evaluate, &this);
     mt_deliveries_collect(t);
     if (mt_due(o->fork_every, step))
         fork_child();

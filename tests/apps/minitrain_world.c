@@ -8,6 +8,7 @@
  */
 #include "minitrain.h"
 
+#include "minitrain_calls.h"
 #include "minitrain_host.h"
 
 #include <time.h>
@@ -57,12 +58,11 @@ static ncclComm_t split(const struct mt_trainer *t, ncclComm_t parent, int color
     return comm;
 }
 
-/* The first use of a connection is a rendezvous on the host: here both sides are at the same place. */
-static void connect_peers(struct mt_trainer *t)
+static void connect_peers(void *trainer)
 {
+    struct mt_trainer *t = trainer;
     int peer = t->rank ^ 1;
-    if (peer >= t->world)
-        return;
+    mt_called("peer", MT_OTHER, t->rank % 2 ? "recv" : "send");
     if (t->rank % 2)
         mt_settle(t->peer_comm, ncclRecv(t->from_peer, t->words, ncclUint32, peer, t->peer_comm, t->peer), "ncclRecv");
     else
@@ -99,7 +99,9 @@ void mt_comms_open(struct mt_trainer *t)
     if (!t->options->recv_first)
         return;
     t->peer_comm = split(t, t->comm, 0, t->replica);
-    connect_peers(t);
+    /* The first use of a connection is a rendezvous on the host: here both sides are at the same place. */
+    if ((t->rank ^ 1) < t->world)
+        mt_at(MT_OTHER, "peer", connect_peers, t);
 }
 
 static void close_comm(ncclComm_t comm)

@@ -173,7 +173,7 @@ END
 @test "how work is issued does not change what is delivered" {
     train plain --eval-every 2
     sort plain > plain.sorted
-    for how in --gather=persistent --recompute=fsdp2 --two-comms --nonblocking --threads --default-stream --nvtx=off \
+    for how in --gather=persistent --recompute=fsdp2 --two-comms --nonblocking --threads --default-stream --sites=off \
         --host-wait --lag=1:2000 --group --late-gathers; do
         echo "$how"
         train other --eval-every 2 "$how"

@@ -92,7 +92,7 @@ by_hand() {
 }
 
 @test "names are known in the first step, where the run has none" {
-    replay --nvtx off
+    replay --sites off
     preset
     [ "$(gathers 0 | sed -n 1p | cut -d' ' -f3)" = root ]
     [ "$(gathers 0 | sed -n 2p | cut -d' ' -f3)" = layers.0 ]

@@ -127,7 +127,7 @@ served_everywhere() {
 @test "reductions on another communicator" { served_everywhere --two-comms; }
 @test "backward on a second thread" { served_everywhere --threads; }
 @test "the legacy default stream" { served_everywhere --default-stream; }
-@test "no NVTX ranges" { served_everywhere --nvtx=off; }
+@test "no NVTX ranges" { served_everywhere --sites=off; }
 @test "a rank that lags" { served_everywhere --lag 1:1000; }
 @test "another learning rate, seed and size" { served_everywhere --lr 0.5 --seed 7 --dim 30 --tokens 3 --layers 3 --microbatches 3; }
 @test "one microbatch" { served_everywhere --microbatches 1 --steps 16; }
