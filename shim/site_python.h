@@ -39,6 +39,9 @@ struct rp_pyobject;
     X(int, PyDict_Next, (struct rp_pyobject *, ssize_t *, struct rp_pyobject **, struct rp_pyobject **)) \
     X(struct rp_pyobject *, PyTuple_GetItem, (struct rp_pyobject *, ssize_t))                            \
     X(struct rp_pyobject *, PyList_GetItem, (struct rp_pyobject *, ssize_t))                             \
+    X(struct rp_pyobject *, PyLong_FromLong, (long))                                                     \
+    X(ssize_t, PyLong_AsSsize_t, (struct rp_pyobject *))                                                 \
+    X(struct rp_pyobject *, PyUnicode_FromStringAndSize, (const char *, ssize_t))                        \
     X(const char *, PyUnicode_AsUTF8AndSize, (struct rp_pyobject *, ssize_t *))
 
 /* What some versions have: NULL in others. */
@@ -79,6 +82,27 @@ void rp_python_leave(const struct rp_python *python, const struct rp_python_visi
 
 /* A local variable of a frame, or NULL. New reference; no exception is left set. */
 struct rp_pyobject *rp_python_local(const struct rp_python *python, struct rp_pyobject *frame, const char *name);
+
+/*
+ * Where `module` is beneath `root`: the names by which it is reached through `_modules` dictionaries, joined by dots. A
+ * new str, empty for the root itself; NULL if it is not there.
+ */
+struct rp_pyobject *rp_python_beneath(const struct rp_python *python, struct rp_pyobject *root,
+                                      const struct rp_pyobject *module);
+
+/*
+ * What the names of all `items` (a list or tuple) have in common: `names` is a dictionary of them by item, of each the
+ * part in front of the last dot counts. A new str; NULL if there are no items, or one has no name.
+ */
+struct rp_pyobject *rp_python_common(const struct rp_python *python, struct rp_pyobject *names,
+                                     struct rp_pyobject *items);
+
+/* By identity: hashing or comparing keys would run their code. A borrowed reference, or NULL. */
+struct rp_pyobject *rp_python_dict_find(const struct rp_python *python, struct rp_pyobject *dictionary,
+                                        const struct rp_pyobject *wanted);
+
+/* Of a list or tuple. A borrowed reference, or NULL. */
+struct rp_pyobject *rp_python_item(const struct rp_python *python, struct rp_pyobject *items, ssize_t index);
 
 /*
  * Interns the module that `spec` (core/rules/path.h) names in `frame`; RP_MODULE_UNKNOWN if it names none. Runs no code

@@ -81,32 +81,44 @@ static struct rp_pyobject *attribute(struct reader *reader, struct rp_pyobject *
 
 static struct rp_pyobject *item_by_number(struct reader *reader, struct rp_pyobject *object)
 {
-    const struct rp_python *python = reader->python;
     char *end;
     ssize_t index = strtol(reader->at, &end, 10);
     reader->at = end;
-    struct rp_pyobject *item = python->PyTuple_GetItem(object, index);
-    if (item == NULL) {
-        python->PyErr_Clear();
-        item = python->PyList_GetItem(object, index);
-    }
-    return own(python, item);
+    return own(reader->python, rp_python_item(reader->python, object, index));
 }
 
-/* By identity: hashing or comparing keys would run their code. */
+/* An int itself, since asking others for their number may run their code; -1 for all else. */
+static ssize_t index_of(const struct rp_python *python, struct rp_pyobject *object)
+{
+    struct rp_pyobject *zero = python->PyLong_FromLong(0);
+    struct rp_pyobject *number = zero != NULL ? python->PyObject_Type(zero) : NULL,
+                       *type = python->PyObject_Type(object);
+    ssize_t index = number != NULL && type == number ? python->PyLong_AsSsize_t(object) : -1;
+    python->PyErr_Clear();
+    release(python, type);
+    release(python, number);
+    release(python, zero);
+    return index;
+}
+
+/* A dictionary's value or, where the key is an int, a list's item; with "[*]" behind the key what all items' names
+ * share. */
 static struct rp_pyobject *item_by_key(struct reader *reader, struct rp_pyobject *object)
 {
     const struct rp_python *python = reader->python;
-    struct rp_pyobject *wanted = path(reader), *key, *value;
-    ssize_t position = 0;
-    while (wanted != NULL && python->PyDict_Next(object, &position, &key, &value)) {
-        if (key != wanted)
-            continue;
-        release(python, wanted);
-        return own(python, value);
+    struct rp_pyobject *wanted = path(reader), *value = NULL;
+    if (wanted == NULL)
+        return NULL;
+    if (strncmp(reader->at, RP_PATH_ALL_ITEMS, strlen(RP_PATH_ALL_ITEMS)) == 0) {
+        reader->at += strlen(RP_PATH_ALL_ITEMS);
+        value = rp_python_common(python, object, wanted);
+    } else {
+        value = own(python, rp_python_dict_find(python, object, wanted));
+        ssize_t index = value == NULL ? index_of(python, wanted) : -1;
+        value = index >= 0 ? own(python, rp_python_item(python, object, index)) : value;
     }
     release(python, wanted);
-    return NULL;
+    return value;
 }
 
 static struct rp_pyobject *item(struct reader *reader, struct rp_pyobject *object)
@@ -127,7 +139,8 @@ static struct rp_pyobject *path(struct reader *reader)
         return NULL;
     reader->nested++;
     struct rp_pyobject *object = rp_python_local(reader->python, reader->frame, name);
-    while (object != NULL && (*reader->at == '.' || *reader->at == '[')) {
+    while (object != NULL && (*reader->at == '.' || *reader->at == '[') &&
+           strncmp(reader->at, RP_PATH_ALL_ITEMS, strlen(RP_PATH_ALL_ITEMS)) != 0) {
         bool is_attribute = *reader->at++ == '.';
         struct rp_pyobject *next = is_attribute ? attribute(reader, object) : item(reader, object);
         release(reader->python, object);
@@ -163,14 +176,34 @@ static size_t without_end(const char *text, size_t length, const char *end, size
     return length > 0 && text[length - 1] == '.' ? length - 1 : length;
 }
 
+/* The path behind `operator` in the name that ends at `rest` (NULL: with the text), or NULL. */
+static const char *second_path(const char *spec, const char *rest, const char *operator)
+{
+    const char *at = strstr(spec, operator);
+    return at != NULL && (rest == NULL || at < rest) ? at + strlen(operator) : NULL;
+}
+
+/* Where what `spec` leads to is beneath `root`, whose reference is given back. */
+static struct rp_pyobject *place_beneath(const struct rp_python *python, struct rp_pyobject *frame,
+                                         struct rp_pyobject *root, const char *spec)
+{
+    struct rp_pyobject *module = path_at(python, frame, spec);
+    struct rp_pyobject *place = module != NULL ? rp_python_beneath(python, root, module) : NULL;
+    release(python, module);
+    release(python, root);
+    return place;
+}
+
 /* The first name of `spec`; the next one begins at `*rest_out`, NULL if there is none. */
 static uint32_t module_of_first(const struct rp_python *python, struct rp_modules *modules, struct rp_pyobject *frame,
                                 const char *spec, const char **rest_out)
 {
-    const char *rest = strstr(spec, " | "), *minus = strstr(spec, " - ");
-    bool has_end = minus != NULL && (rest == NULL || minus < rest);
+    const char *rest = strstr(spec, " | ");
+    const char *end_spec = second_path(spec, rest, " - "), *place_spec = second_path(spec, rest, " // ");
     struct rp_pyobject *name = path_at(python, frame, spec);
-    struct rp_pyobject *end = name != NULL && has_end ? path_at(python, frame, minus + strlen(" - ")) : NULL;
+    if (name != NULL && place_spec != NULL)
+        name = place_beneath(python, frame, name, place_spec);
+    struct rp_pyobject *end = name != NULL && end_spec != NULL ? path_at(python, frame, end_spec) : NULL;
     size_t length = 0, end_length = 0;
     uint32_t module = RP_MODULE_UNKNOWN;
     const char *text = text_of(python, name, &length), *end_text = text_of(python, end, &end_length);

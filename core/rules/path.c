@@ -10,9 +10,14 @@
 
 static bool take_path(const char **at, unsigned nested);
 
+static bool is_text(const char *at, const char *text)
+{
+    return strncmp(at, text, strlen(text)) == 0;
+}
+
 static bool take_text(const char **at, const char *text)
 {
-    bool there = strncmp(*at, text, strlen(text)) == 0;
+    bool there = is_text(*at, text);
     *at += there ? strlen(text) : 0;
     return there;
 }
@@ -34,14 +39,17 @@ static bool take_number(const char **at)
 
 static bool take_item(const char **at, unsigned nested)
 {
-    bool good = isdigit((unsigned char)**at) ? take_number(at) : take_path(at, nested);
+    if (isdigit((unsigned char)**at))
+        return take_number(at) && take_text(at, "]");
+    bool good = take_path(at, nested);
+    take_text(at, RP_PATH_ALL_ITEMS);
     return good && take_text(at, "]");
 }
 
 static bool take_path(const char **at, unsigned nested)
 {
     bool good = nested < RP_PATH_NESTED && take_name(at);
-    while (good && (**at == '.' || **at == '['))
+    while (good && (**at == '.' || **at == '[') && !is_text(*at, RP_PATH_ALL_ITEMS))
         good = *(*at)++ == '.' ? take_name(at) : take_item(at, nested + 1);
     return good;
 }
@@ -49,7 +57,8 @@ static bool take_path(const char **at, unsigned nested)
 bool rp_path_good(const char *text)
 {
     do {
-        if (!take_path(&text, 0) || (take_text(&text, " - ") && !take_path(&text, 0)))
+        bool good = take_path(&text, 0), second = take_text(&text, " - ") || take_text(&text, " // ");
+        if (!good || (second && !take_path(&text, 0)))
             return false;
     } while (take_text(&text, " | "));
     return *text == '\0';

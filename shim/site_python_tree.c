@@ -1,0 +1,163 @@
+/*
+ * Names that are in no one place: where a module is beneath another one, and what the names of several parameters have
+ * in common (the grammar of paths has " // " and "[*]" for them). Only dictionaries, lists and tuples are read, keys
+ * are compared by identity; no code of the application runs.
+ *
+ * Threads: any, inside rp_python_enter().
+ */
+#include "shim/site_python.h"
+
+#include <string.h>
+
+#define TREE_DEPTH 32      /* modules inside one another */
+#define TREE_MODULES 65536 /* that are looked at: more are no place */
+#define COMMON_ITEMS 1024  /* that are looked at */
+
+struct name {
+    size_t length;
+    char text[RP_MODULE_NAME_MAX];
+};
+
+static bool name_append(const struct rp_python *python, struct name *name, struct rp_pyobject *part)
+{
+    ssize_t length = 0;
+    const char *text = python->PyUnicode_AsUTF8AndSize(part, &length);
+    size_t dot = name->length > 0 ? 1 : 0;
+    if (text == NULL || name->length + dot + (size_t)length > sizeof(name->text)) {
+        python->PyErr_Clear();
+        return false;
+    }
+    if (dot > 0)
+        name->text[name->length] = '.';
+    memcpy(name->text + name->length + dot, text, (size_t)length);
+    name->length += dot + (size_t)length;
+    return true;
+}
+
+static struct rp_pyobject *text_new(const struct rp_python *python, const char *text, size_t length)
+{
+    struct rp_pyobject *object = python->PyUnicode_FromStringAndSize(text, (ssize_t)length);
+    python->PyErr_Clear();
+    return object;
+}
+
+/* ---------------------------------------------------------------- a place in the tree of modules */
+
+struct search {
+    const struct rp_python *python;
+    const struct rp_pyobject *wanted;
+    unsigned left; /* modules that may still be looked at */
+    struct name name;
+};
+
+static bool is_beneath(struct search *search, struct rp_pyobject *module, unsigned depth);
+
+static bool is_beneath_children(struct search *search, struct rp_pyobject *children, unsigned depth)
+{
+    const struct rp_python *python = search->python;
+    struct rp_pyobject *key, *child;
+    ssize_t position = 0;
+    while (search->left > 0 && python->PyDict_Next(children, &position, &key, &child)) {
+        size_t length = search->name.length;
+        search->left--;
+        if (name_append(python, &search->name, key) && is_beneath(search, child, depth))
+            return true;
+        search->name.length = length;
+    }
+    return false;
+}
+
+/* A new reference to the dictionary of its children; NULL for what is no module. */
+static struct rp_pyobject *children_of(const struct rp_python *python, struct rp_pyobject *module)
+{
+    struct rp_pyobject *own = python->PyObject_GenericGetDict(module, NULL);
+    struct rp_pyobject *children = own != NULL ? python->PyDict_GetItemString(own, "_modules") : NULL;
+    python->PyErr_Clear();
+    if (children != NULL)
+        python->Py_IncRef(children);
+    if (own != NULL)
+        python->Py_DecRef(own);
+    return children;
+}
+
+/* Depth first in the order of registration, as Module.named_modules(): a module in two places is named by the first. */
+static bool is_beneath(struct search *search, struct rp_pyobject *module, unsigned depth)
+{
+    if (depth == TREE_DEPTH)
+        return false;
+    struct rp_pyobject *children = children_of(search->python, module);
+    if (children == NULL)
+        return false;
+    bool found = module == search->wanted || is_beneath_children(search, children, depth + 1);
+    search->python->Py_DecRef(children);
+    return found;
+}
+
+struct rp_pyobject *rp_python_beneath(const struct rp_python *python, struct rp_pyobject *root,
+                                      const struct rp_pyobject *module)
+{
+    struct search search = {.python = python, .wanted = module, .left = TREE_MODULES};
+    return is_beneath(&search, root, 0) ? text_new(python, search.name.text, search.name.length) : NULL;
+}
+
+/* ---------------------------------------------------------------- what names have in common */
+
+struct rp_pyobject *rp_python_dict_find(const struct rp_python *python, struct rp_pyobject *dictionary,
+                                        const struct rp_pyobject *wanted)
+{
+    struct rp_pyobject *key, *value;
+    ssize_t position = 0;
+    while (python->PyDict_Next(dictionary, &position, &key, &value))
+        if (key == wanted)
+            return value;
+    return NULL;
+}
+
+struct rp_pyobject *rp_python_item(const struct rp_python *python, struct rp_pyobject *items, ssize_t index)
+{
+    struct rp_pyobject *item = python->PyTuple_GetItem(items, index);
+    python->PyErr_Clear();
+    if (item == NULL)
+        item = python->PyList_GetItem(items, index);
+    python->PyErr_Clear();
+    return item;
+}
+
+/* The length of `text` in front of its last dot. */
+static size_t owner_length(const char *text, size_t length)
+{
+    while (length > 0 && text[length - 1] != '.')
+        length--;
+    return length > 0 ? length - 1 : 0;
+}
+
+/* How much of two dotted names is the same, in whole parts. */
+static size_t common_length(const char *a, size_t a_length, const char *b, size_t b_length)
+{
+    size_t least = a_length < b_length ? a_length : b_length, length = 0;
+    while (length < least && a[length] == b[length])
+        length++;
+    bool a_ends = length == a_length || a[length] == '.', b_ends = length == b_length || b[length] == '.';
+    return a_ends && b_ends ? length : owner_length(a, length);
+}
+
+struct rp_pyobject *rp_python_common(const struct rp_python *python, struct rp_pyobject *names,
+                                     struct rp_pyobject *items)
+{
+    struct name common = {0};
+    struct rp_pyobject *item;
+    ssize_t index = 0;
+    for (; index < COMMON_ITEMS && (item = rp_python_item(python, items, index)) != NULL; index++) {
+        struct rp_pyobject *name = rp_python_dict_find(python, names, item);
+        ssize_t size = 0;
+        const char *text = name != NULL ? python->PyUnicode_AsUTF8AndSize(name, &size) : NULL;
+        size_t length = text != NULL ? owner_length(text, (size_t)size) : 0;
+        python->PyErr_Clear();
+        if (text == NULL || length > sizeof(common.text))
+            return NULL;
+        if (index == 0)
+            memcpy(common.text, text, length);
+        common.length = index == 0 ? length : common_length(common.text, common.length, text, length);
+    }
+    return index > 0 ? text_new(python, common.text, common.length) : NULL;
+}
