@@ -37,3 +37,7 @@ says() {
     says megatron_v2 "forward <root>" "forward layers.0" "forward layers.0" "forward layers.1" "recompute layers.0" \
         "backward <root>" "backward layers.1" "backward layers.1" "backward layers.0" "backward layers.1" "forward -"
 }
+
+@test "no reference is kept or lost" {
+    says references True
+}

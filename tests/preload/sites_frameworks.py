@@ -24,7 +24,7 @@ def in_backward(function, *arguments):
     engine._ZN5torch8autograd6Engine4testEv(run)
 
 
-def load(name, file):
+def load(name, file, say=say):
     """What is in frameworks/NAME, as if it were installed as `file`."""
     scope = {"say": say}
     exec(compile((HERE / "frameworks" / name).read_text(), f"/installed/{file}", "exec"), scope)
@@ -140,6 +140,32 @@ def megatron_v2():
     in_backward(second.pre_backward, first)
     in_backward(second.post_backward)
     v2.FsdpModule(None).pre_forward()
+
+
+def references():
+    """Nothing is kept alive and nothing let go."""
+    root = model(2)
+    names = {parameter: name for name, parameter in root.named_parameters()}
+    probe_only = lambda: probe.probe_here()
+    zero = load("deepspeed_zero.py", "deepspeed/runtime/zero/stage3.py", probe_only)
+    offload, optimizer = zero.DeepSpeedZeRoOffload(root), zero.DeepSpeedZeroOptimizer_Stage3(root, names, [])
+    v1 = load("megatron_v1.py", "megatron_fsdp/megatron_fsdp.py", probe_only)
+    framework = v1.MegatronFSDP([of_module(root, "layers.0"), of_module(root, "head")], names)
+    layer, parameters = beneath(root, "layers.1"), of_module(root, "layers.1")
+
+    def run():
+        offload.pre_sub_module_forward_function(layer)
+        offload.pre_sub_module_forward_function(Module())
+        optimizer.reduce(parameters)
+        framework.before_forward("layers.0", [0, 1, 2])
+
+    held = root, root._modules, root.__dict__, layer, layer._modules, names, parameters, *parameters, *names.values(), 0, 1
+    counts = lambda: [sys.getrefcount(x) for x in held]
+    run()
+    before = counts()
+    for _ in range(1000):
+        run()
+    print(max(abs(after - count) for after, count in zip(counts(), before)) < 100)
 
 
 globals()[sys.argv[2]]()

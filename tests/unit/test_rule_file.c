@@ -152,10 +152,17 @@ static void malformed_rules_are_complained_of(void **state)
 
 static void bad_paths_are_found(void **state)
 {
-    static const char *const paths[] = {
-        "",       "1a",   "a..b",           "a.",     "a[",      "a[]",   "a[0",  "a[b",   "a]",
-        "a b",    "a - ", "a - b - c",      "a | ",   "a|b",     "a[-1]", "a(b)", "a.b()", "a[b[c[d[e]]]]",
-        "a['b']", "| a",  "a[01234567890]", "a.b.c*", "self.x;y"};
+    static const char *const paths[] = {"",           "1a",         "a..b",
+                                        "a.",         "a[",         "a[]",
+                                        "a[0",        "a[b",        "a]",
+                                        "a b",        "a - ",       "a - b - c",
+                                        "a | ",       "a|b",        "a[-1]",
+                                        "a(b)",       "a.b()",      "a[b[c[d[e]]]]",
+                                        "a['b']",     "| a",        "a[01234567890]",
+                                        "a.b.c*",     "self.x;y",   "a // ",
+                                        "a // b - c", "a - b // c", "a//b",
+                                        "a[*]",       "a[*].b",     "a[b[*].c]",
+                                        "a[b[*][0]]", "a[0[*]]",    "a[b[*]"};
     (void)state;
     for (size_t i = 1; i < COUNT(paths); i++) {
         char text[200];
@@ -163,6 +170,27 @@ static void bad_paths_are_found(void **state)
         struct rules_world world = rules_world_make(text);
         if (strstr(world.said, "t.ini:3: \"module\" is no path; expected ") == NULL || rp_rules_count(world.rules) != 0)
             fail_msg("%s: %s", paths[i], world.said);
+        rp_rules_destroy(world.rules);
+    }
+}
+
+static void good_paths_are_none(void **state)
+{
+    static const char *const paths[] = {"a",
+                                        "self.a_1._b",
+                                        "a[0][1].b[c[d.e[2]]] - f[0] | g",
+                                        "a // b",
+                                        "self.a // b[0] | c // d",
+                                        "a[b[*]]",
+                                        "self.a[self.b[c[0]].d[*]].e | a[b[*]] - c"};
+    (void)state;
+    for (size_t i = 0; i < COUNT(paths); i++) {
+        char text[200];
+        snprintf(text, sizeof(text), "[a]\npython = x\nmodule = %s\n", paths[i]);
+        struct rules_world world = rules_world_make(text);
+        assert_string_equal(world.said, "");
+        assert_int_equal(rp_rules_count(world.rules), 1);
+        assert_string_equal(rp_rules_at(world.rules, 0)->module, paths[i]);
         rp_rules_destroy(world.rules);
     }
 }
@@ -288,6 +316,7 @@ int main(void)
         cmocka_unit_test(every_key_is_read),
         cmocka_unit_test(malformed_rules_are_complained_of),
         cmocka_unit_test(bad_paths_are_found),
+        cmocka_unit_test(good_paths_are_none),
         cmocka_unit_test(others_hold),
         cmocka_unit_test(long_lines_are_complained_of),
         cmocka_unit_test(no_text_is_complained_of),
