@@ -100,9 +100,9 @@ else
     echo "UNWIND_LIBS :="
 fi
 # A static inih goes into the library, if it is position-independent (Debian's and Ubuntu's is); else the shared one.
-inih=$(realpath -m "$("${CC:-cc}" -print-file-name=libinih.a)")
+inih=$(realpath -m "$(${CC:-cc} -print-file-name=libinih.a)")
 if [ -e "$inih" ] && echo 'extern int ini_parse_stream; int *rp_probe(void) { return &ini_parse_stream; }' |
-    "${CC:-cc}" -shared -fPIC -x c - -x none "$inih" -Wl,-z,text -o /dev/null 2> /dev/null; then
+    ${CC:-cc} -shared -fPIC -x c - -x none "$inih" -Wl,-z,text -o /dev/null 2> /dev/null; then
     echo "INIH_LIBS := $inih"
 else
     echo "INIH_LIBS := -linih"

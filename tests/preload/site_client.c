@@ -1,5 +1,5 @@
 /*
- * A program that asks libsite_probe.so, preloaded, for its places: site_client ranges, or
+ * A program that asks libsite_probe.so, preloaded, for its places: site_client ranges, site_client pops, or
  * site_client embed LIBPYTHON SCRIPT, which loads Python after it has asked once without.
  */
 #include <dlfcn.h>
@@ -35,6 +35,26 @@ static int ranges(void)
     return 0;
 }
 
+/* More ends than beginnings, of every kind. */
+static int pops(void)
+{
+    puts(probe_here());
+    nvtxDomainHandle_t domain = nvtxDomainCreateA("of its own");
+    for (int i = 0; i < 1000; i++) {
+        nvtxRangePop();
+        nvtxDomainRangePop(domain);
+        nvtxRangeEnd((nvtxRangeId_t)i);
+        nvtxDomainRangeEnd(domain, UINT64_MAX - (nvtxRangeId_t)i);
+    }
+    puts(probe_here());
+    nvtxRangePushA("forward layers.3");
+    puts(probe_here());
+    nvtxRangePop();
+    nvtxRangePop();
+    puts(probe_here());
+    return 0;
+}
+
 static int embed(const char *file, const char *script)
 {
     puts(probe_here());
@@ -58,6 +78,8 @@ int main(int argc, char **argv)
     memcpy(&probe_here, &probe, sizeof(probe));
     if (argc == 2 && strcmp(argv[1], "ranges") == 0)
         return ranges();
+    if (argc == 2 && strcmp(argv[1], "pops") == 0)
+        return pops();
     if (argc == 4 && strcmp(argv[1], "embed") == 0)
         return embed(argv[2], argv[3]);
     return 2;

@@ -1,5 +1,5 @@
 # What the sites say in Python programs: frames like PyTorch's, and the ways in which an interpreter can be in no state
-# to be asked. Every case ends by itself within the time limit: waiting for the GIL in the wrong place would hang.
+# to be asked; what a user's annotation files change, and what is said of them. Every case ends by itself within the time limit: waiting for the GIL in the wrong place would hang.
 
 setup() {
     folder=$(realpath "$BATS_TEST_DIRNAME/../../${BUILD:-build}/tests")
@@ -76,6 +76,64 @@ says() {
     diff <(printf '%s\n' "- -" "forward layers.3" "backward layers.4" "- -") <(echo "$output")
 }
 
+@test "ends of ranges without a beginning do nothing" {
+    run env LD_PRELOAD="$folder/libsite_probe.so" NVTX_INJECTION64_PATH="$folder/libsite_probe.so" \
+        "$folder/site_client" pops
+    [ "$status" = 0 ]
+    diff <(printf '%s\n' "- -" "- -" "forward layers.3" "- -") <(echo "$output")
+}
+
+@test "a user's file overrides what is shipped, where it says something and nowhere else" {
+    cat > "$BATS_TEST_TMPDIR/mine.ini" <<'END'
+[all that I know better]
+nvtx = forward {what}.{n}
+module = "mine {n} of {what}"
+[the phase alone]
+python = FSDPParamGroup.pre_forward
+file = */sites.py
+phase = optimizer
+[a file that is not there]
+python = FSDPParamGroup.*
+file = */not_sites.py
+module = "wrong"
+[a name of the frame's]
+python = *.{method}_backward
+module = "{method}"
+END
+    export PROBE_ANNOTATIONS=$BATS_TEST_TMPDIR/mine.ini
+    run env LD_PRELOAD="$folder/libsite_probe.so" NVTX_INJECTION64_PATH="$folder/libsite_probe.so" \
+        "$folder/site_client" ranges
+    [ "$status" = 0 ]
+    diff <(printf '%s\n' "- -" "forward mine 3 of layers" "backward layers.4" "- -") <(echo "$output")
+    says fsdp2 "optimizer <root>" "optimizer layers.3" "forward layers.3" \
+        "backward <root>" "backward layers.3" "backward post" "backward post" "backward layers.3" \
+        "backward layers.3" "- layers.3" "optimizer sub" "- -" "backward -"
+}
+
+@test "modules that are inside one another, as their rules say" {
+    cat > "$BATS_TEST_TMPDIR/mine.ini" <<'END'
+[state]
+python = FSDPState.*
+module = self.group._module_fqn
+nested = yes
+[group]
+python = FSDPParamGroup.*pre_*
+module = "group"
+nested = yes
+[inside]
+python = FSDPParamGroup.unshard
+module = "unshard"
+nested = yes
+[not nested]
+python = FSDPParamGroup.post_backward
+module = "alone"
+END
+    export PROBE_ANNOTATIONS=$BATS_TEST_TMPDIR/mine.ini
+    says fsdp2 "forward group.unshard" "forward layers.3.group.unshard" "forward unshard" \
+        "backward group.unshard" "backward group.unshard" "backward alone" "backward alone" \
+        "backward group.unshard" "recompute layers.3.group.unshard" "- unshard" "forward group.unshard" "- -" "backward -"
+}
+
 @test "a Python that is loaded late is found, and is gone when it is" {
     local python home script
     command -v python3 > /dev/null || skip "no python3"
@@ -103,4 +161,60 @@ group.pre_forward()
     echo "$output"
     [ "$status" = 0 ]
     diff <(printf '%s\n' "- -" "- -" "forward -" "forward layers.0" "- -") <(echo "$output")
+}
+
+# trained NAME: minitrain with REPRISE_ANNOTATIONS, recorded into NAME; what we say is in NAME.lines.
+trained() {
+    local name=$1
+    shift
+    result "$name" "$BUILD/reprise" run --record "$name" -- timeout 60 "$BUILD/minitrain" --steps 4 "$@"
+    cat "$name.lines"
+    [ "$(< "$name.status")" = 0 ]
+}
+
+@test "a malformed file is named with its line, once, and the run goes on with all other rules" {
+    load place
+    place
+    printf '%s\n' '; ours' '[by offset]' 'native = minitrain+0x*' 'library = */minitrain' 'module = "the program"' \
+        'phase = other' '[bad]' 'nvtx = x' 'phase = forwards' '[bad too]' 'what is this' > mine.ini
+    trained plain --sites off
+    REPRISE_ANNOTATIONS=$PWD/mine.ini,$PWD/none.ini trained told --sites off
+    cmp plain.out told.out
+    diff - told.lines <<END
+reprise: [rank 0] warn annotations: $PWD/mine.ini:9: "phase" is "forwards"; expected forward, backward, recompute, optimizer or other
+reprise: [rank 0] warn annotations: $PWD/mine.ini:11: neither a pair nor a section; expected key = value, [name] or ; comment
+reprise: [rank 0] warn annotations: $PWD/none.ini: No such file or directory
+reprise: [rank 0] info trace: recording to $PWD/told
+END
+    "$BUILD/reprise" show --csv --step all told > all.csv
+    [ "$(cut -d, -f5,6 all.csv | sort -u | tr '\n' ' ')" = "module,phase the program,other " ]
+    "$BUILD/reprise" diff plain told
+}
+
+@test "rules of the user's that never matched are named at the end, once" {
+    load place
+    place
+    printf '%s\n' '[never]' 'nvtx = never' 'phase = other' '[often]' 'nvtx = forward *' 'phase = forward' \
+        '[nor this]' 'kernel = nobody*' 'phase = other' > mine.ini
+    REPRISE_ANNOTATIONS=mine.ini trained told --sites nvtx
+    [ "$(grep -c 'never matched' told.lines)" = 1 ]
+    grep -qxF 'reprise: [rank 0] info annotations: 2 rules never matched on this rank: mine.ini:1 [never], mine.ini:7 [nor this]' \
+        told.lines
+    REPRISE_ANNOTATIONS='mine.ini,' trained malformed --sites nvtx
+    grep -q 'warn options: REPRISE_ANNOTATIONS is "mine.ini,", expected: ' malformed.lines
+}
+
+@test "steps begin where a rule says so, also while gathers are replayed" {
+    load place
+    place
+    printf '%s\n' '[microbatch]' 'nvtx = forward root' 'step = yes' > mine.ini
+    trained plain --sites nvtx
+    REPRISE_ANNOTATIONS=mine.ini trained told --sites nvtx
+    "$BUILD/reprise" show plain | grep -q 'ops in 4 steps, 4 of them whole'
+    "$BUILD/reprise" show told | grep -q 'ops in 8 steps, 8 of them whole'
+    REPRISE_ANNOTATIONS=mine.ini result replayed "$BUILD/reprise" run --replay replayed -- timeout 60 \
+        "$BUILD/minitrain" --steps 12 --sites nvtx
+    cat replayed.lines
+    grep -q 'info replay: rank 0: [1-9][0-9]* hits' replayed.lines
+    "$BUILD/reprise" show replayed | grep -q 'ops in 24 steps, 24 of them whole'
 }

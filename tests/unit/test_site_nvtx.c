@@ -44,7 +44,7 @@ static void an_injection_that_cannot_work_is_refused(void **state)
     (void)state;
     assert_false(rp_site_on);
     assert_int_equal(InitializeInjectionNvtx2(no_table), 0); /* off: the table is not even asked for */
-    rp_site_start(&tables);
+    atomic_store(&rp_site_on, true);                         /* as when the library is loaded */
     assert_int_equal(InitializeInjectionNvtx2(no_table), 0);
 }
 
@@ -207,6 +207,152 @@ static void many_domains_and_strings_are_bounded(void **state)
     says("-", RP_PHASE_UNKNOWN);
 }
 
+static void started_ranges_are_outside_of_pushed_ones(void **state)
+{
+    nvtxEventAttributes_t wide = attributes(NVTX_MESSAGE_TYPE_UNICODE);
+    nvtxDomainHandle_t domain = nvtxDomainCreateA("framework");
+    (void)state;
+    wide.message.unicode = L"forward wide";
+    nvtxRangeId_t first = nvtxRangeStartA("backward first"), second = nvtxRangeStartW(L"forward second");
+    assert_true(first != 0 && second != 0 && first != second);
+    says("second", RP_PHASE_FORWARD); /* the last one that was started is the inner one */
+    nvtxRangePushA("recompute pushed");
+    says("pushed", RP_PHASE_RECOMPUTE);
+    nvtxRangePop();
+    nvtxRangeEnd(second);
+    says("first", RP_PHASE_BACKWARD);
+    second = nvtxRangeStartEx(&wide);
+    says("wide", RP_PHASE_FORWARD);
+    nvtxRangeEnd(first); /* they need not nest */
+    says("wide", RP_PHASE_FORWARD);
+    nvtxRangeEnd(second);
+    first = nvtxDomainRangeStartEx(domain, &wide);
+    says("wide", RP_PHASE_FORWARD);
+    nvtxDomainRangeEnd(domain, first);
+    nvtxRangeEnd(first);
+    nvtxRangeEnd(0);
+    says("-", RP_PHASE_UNKNOWN);
+}
+
+static void *ask_and_end(void *number)
+{
+    says("theirs", RP_PHASE_FORWARD);
+    nvtxRangeEnd(*(nvtxRangeId_t *)number);
+    return NULL;
+}
+
+static void started_ranges_are_those_of_all_threads(void **state)
+{
+    pthread_t thread;
+    nvtxRangeId_t number = nvtxRangeStartA("forward theirs");
+    (void)state;
+    assert_int_equal(pthread_create(&thread, NULL, ask_and_end, &number), 0);
+    pthread_join(thread, NULL);
+    says("-", RP_PHASE_UNKNOWN);
+}
+
+static void started_ranges_are_bounded(void **state)
+{
+    nvtxRangeId_t numbers[100];
+    (void)state;
+    numbers[0] = nvtxRangeStartA("forward kept");
+    for (int i = 1; i < 100; i++)
+        numbers[i] = nvtxRangeStartA("other");
+    says("kept", RP_PHASE_OTHER);
+    for (int i = 0; i < 100; i++)
+        nvtxRangeEnd(numbers[i]);
+    says("-", RP_PHASE_UNKNOWN);
+    numbers[0] = nvtxRangeStartA("forward again");
+    says("again", RP_PHASE_FORWARD);
+    nvtxRangeEnd(numbers[0]);
+}
+
+static void a_domain_is_asked_for_by_name(void **state)
+{
+    nvtxEventAttributes_t event = attributes(NVTX_MESSAGE_TYPE_ASCII);
+    nvtxDomainHandle_t framework = nvtxDomainCreateA("framework"), other = nvtxDomainCreateW(L"other");
+    (void)state;
+    assert_ptr_equal(nvtxDomainCreateW(L"framework"), framework); /* one for a name */
+    event.message.ascii = "unit 7: all";
+    nvtxDomainRangePushEx(other, &event);
+    nvtxRangePushA("unit 7: all");
+    says("-", RP_PHASE_UNKNOWN);
+    nvtxDomainRangePushEx(framework, &event);
+    says("all of 7", RP_PHASE_OTHER);
+    nvtxDomainRangePop(framework);
+    nvtxRangePop();
+    nvtxDomainRangePop(other);
+}
+
+static void nested_modules_are_joined(void **state)
+{
+    (void)state;
+    nvtxRangeId_t outermost = nvtxRangeStartA("in model");
+    nvtxRangePushA("in layers");
+    nvtxRangePushA("forward plain"); /* not nested: alone, and in nobody's name */
+    says("plain", RP_PHASE_FORWARD);
+    nvtxRangePushA("in 3");
+    says("model.layers.3", RP_PHASE_FORWARD);
+    nvtxRangePushA("in 3"); /* a module is not inside itself */
+    says("model.layers.3", RP_PHASE_FORWARD);
+    nvtxRangePushA("in root");
+    says("model.layers.3", RP_PHASE_FORWARD); /* an empty name adds nothing */
+    for (int i = 0; i < 5; i++)
+        nvtxRangePop();
+    says("model", RP_PHASE_UNKNOWN);
+    nvtxRangeEnd(outermost);
+}
+
+static void a_step_begins_with_its_range(void **state)
+{
+    uint64_t before = rp_site_steps();
+    (void)state;
+    nvtxRangePushA("step 1");
+    assert_int_equal(rp_site_steps(), before + 1);
+    says("-", RP_PHASE_UNKNOWN);
+    says("-", RP_PHASE_UNKNOWN);
+    nvtxRangePop();
+    assert_int_equal(rp_site_steps(), before + 1);
+    nvtxRangePushA("step 2"); /* also where nothing is in it */
+    nvtxRangePop();
+    nvtxRangeEnd(nvtxRangeStartA("step 3"));
+    assert_int_equal(rp_site_steps(), before + 3);
+    nvtxRangePushA("no step 4");
+    nvtxRangePop();
+    assert_int_equal(rp_site_steps(), before + 3);
+}
+
+/* What was open before the library started: its step is told by the first collective. */
+static void a_step_that_was_open_is_told_once(void **state)
+{
+    uint64_t before = rp_site_steps();
+    (void)state;
+    assert_int_equal(nvtxRangePushA("step 0"), 0);
+    assert_int_equal(rp_site_steps(), before); /* no rules so far */
+    rp_site_start(&tables);
+    says("-", RP_PHASE_UNKNOWN);
+    assert_int_equal(rp_site_steps(), before + 1);
+    says("-", RP_PHASE_UNKNOWN);
+    assert_int_equal(rp_site_steps(), before + 1);
+    nvtxRangePop();
+}
+
+static void what_was_seen_is_counted(void **state)
+{
+    (void)state;
+    nvtxRangePushA("forward seen");
+    nvtxRangePushA("of no rule");
+    says("seen", RP_PHASE_FORWARD);
+    nvtxRangePushA("nothing under it");
+    nvtxRangePop();
+    nvtxRangePop();
+    says("seen", RP_PHASE_FORWARD);
+    nvtxRangePop();
+    assert_int_equal(site_world_collectives(&tables, "forward seen"), 2);
+    assert_int_equal(site_world_collectives(&tables, "of no rule"), 1);
+    assert_int_equal(site_world_collectives(&tables, "nothing under it"), -1);
+}
+
 static void *other_thread(void *unused)
 {
     says("-", RP_PHASE_UNKNOWN);
@@ -230,7 +376,21 @@ static int start(void **state)
 {
     (void)state;
     unsetenv("NVTX_INJECTION64_PATH");
-    tables = site_world_tables(NULL);
+    tables = site_world_tables("[domain]\n"
+                               "nvtx = unit {n}: {what}\n"
+                               "domain = frame*\n"
+                               "module = \"{what} of {n}\"\n"
+                               "phase = other\n"
+                               "[nested]\n"
+                               "nvtx = in {module}\n"
+                               "nested = yes\n"
+                               "[nested root]\n"
+                               "nvtx = in root\n"
+                               "module = \"\"\n"
+                               "nested = yes\n"
+                               "[step]\n"
+                               "nvtx = step *\n"
+                               "step = yes\n");
     return 0;
 }
 
@@ -238,6 +398,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_injection_that_cannot_work_is_refused),
+        cmocka_unit_test(a_step_that_was_open_is_told_once),
         cmocka_unit_test(ranges_nest),
         cmocka_unit_test(module_and_phase_may_come_from_two_ranges),
         cmocka_unit_test(pops_without_a_push_do_nothing),
@@ -246,8 +407,15 @@ int main(void)
         cmocka_unit_test(messages_come_in_every_form),
         cmocka_unit_test(domains_pop_their_own),
         cmocka_unit_test(the_domain_of_nccl_is_left_out),
-        cmocka_unit_test(many_domains_and_strings_are_bounded),
+        cmocka_unit_test(started_ranges_are_outside_of_pushed_ones),
+        cmocka_unit_test(started_ranges_are_those_of_all_threads),
+        cmocka_unit_test(started_ranges_are_bounded),
+        cmocka_unit_test(a_domain_is_asked_for_by_name),
+        cmocka_unit_test(nested_modules_are_joined),
+        cmocka_unit_test(a_step_begins_with_its_range),
+        cmocka_unit_test(what_was_seen_is_counted),
         cmocka_unit_test(threads_have_their_own),
+        cmocka_unit_test(many_domains_and_strings_are_bounded), /* no more room after it */
     };
     return cmocka_run_group_tests(tests, start, NULL);
 }
