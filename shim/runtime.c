@@ -192,6 +192,7 @@ __attribute__((destructor)) static void unloaded(void)
     if (!atomic_compare_exchange_strong(&rp_run_state, &active, RP_RUN_OFF))
         return;
     rp_gather_report();
-    rp_annotations_report(run.rules);
+    if (rp_site_was_asked())
+        rp_annotations_report(run.rules);
     rp_recorder_stop(LAST_FINGERPRINTS_MS);
 }

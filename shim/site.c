@@ -127,6 +127,11 @@ static bool is_one_of_the_first(void)
            atomic_fetch_add_explicit(&asked, 1, memory_order_relaxed) < WHOLE_FIRST;
 }
 
+bool rp_site_was_asked(void)
+{
+    return atomic_load_explicit(&asked, memory_order_relaxed) > 0;
+}
+
 struct rp_event rp_site_here(void *caller)
 {
     struct rp_site_query query = {.tables = rp_site_tables(), .caller = caller};

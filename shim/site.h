@@ -9,6 +9,7 @@
 #ifndef RP_SITE_H
 #define RP_SITE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/event.h"
@@ -40,6 +41,9 @@ struct rp_event rp_site_here(void *caller);
  * under a frame where its thread's one before was not. Frames count only where rp_site_here() was asked.
  */
 uint64_t rp_site_steps(void);
+
+/* Whether any collective's site was asked for: else no rule could match. */
+bool rp_site_was_asked(void);
 
 /* What the rules say of the launches of a kernel, whose name is mangled. From the recorder's thread, once a kernel. */
 struct rp_kernel_rules rp_site_kernel(const char *name);

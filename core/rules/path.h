@@ -5,7 +5,7 @@
  *   module := name { " | " name }                  the first name that there is
  *   name   := path                                 of a str
  *           | path " - " path                      of a str, without the second at its end, if it ends in it
- *           | path " // " path                     of a module: the place of the second beneath the first, by `_modules`
+ *           | path " // " path                     of a module: where the second is beneath the first, by `_modules`
  *   path   := local { part }                       a local variable of the frame, then
  *   part   := "." attribute                        from the object's own dictionary: no property, no class attribute
  *           | "[" number "]"                       of a tuple or list
