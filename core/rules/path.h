@@ -9,7 +9,7 @@
  *   path   := local { part }                       a local variable of the frame, then
  *   part   := "." attribute                        from the object's own dictionary: no property, no class attribute
  *           | "[" number "]"                       of a tuple or list
- *           | "[" path "]"                         of a dictionary, by identity of the key; of a tuple or list, by an int
+ *           | "[" path "]"                         of a dictionary, by identity; of a tuple or list, by an int
  *           | "[" path "[*]]"                      of a dictionary of names: what those of all items of a tuple or list
  *                                                  have in common, each without what is behind its last dot
  *

@@ -31,7 +31,7 @@ __attribute__((noinline)) static void collective(void)
     struct rp_site_finding finding = {0};
     struct rp_site_query query = {.tables = &tables, .caller = __builtin_return_address(0)};
     rp_site_from_native(&query, &finding);
-    assert_int_equal(finding.module, RP_MODULE_UNKNOWN);
+    assert_string_equal(rp_module_name(tables.modules, finding.module), "by offset");
     said = finding.phase;
 }
 
@@ -58,7 +58,18 @@ static void load_engine(void)
 static int start(void **state)
 {
     (void)state;
-    tables = site_world_tables(NULL);
+    tables = site_world_tables("[step]\n"
+                               "native = _ZN5torch8autograd6Engine4test*\n"
+                               "library = */libsite_engine.so\n"
+                               "step = yes\n"
+                               "[not here]\n"
+                               "native = _ZN5torch8autograd6Engine4test*\n"
+                               "library = */libother.so\n"
+                               "phase = other\n"
+                               "[without a symbol]\n"
+                               "native = test_site_native+0x*\n"
+                               "library = */test_site_native\n"
+                               "module = \"by offset\"\n");
     rp_site_start(&tables);
     load_engine();
     return 0;
@@ -171,12 +182,41 @@ static void what_was_unmapped_is_forgotten(void **state)
     assert_int_equal(said, RP_PHASE_BACKWARD);
 }
 
+__attribute__((noinline)) static void two_collectives(void)
+{
+    rp_site_here(__builtin_return_address(0));
+    rp_site_here(__builtin_return_address(0));
+    __asm__ volatile("");
+}
+
+/* A step begins at the first collective under the frame, where the one before was not. */
+static void a_step_begins_where_its_frame_is_entered(void **state)
+{
+    uint64_t before = rp_site_steps();
+    (void)state;
+    two_collectives();
+    assert_int_equal(rp_site_steps(), before);
+    in_backward(two_collectives);
+    assert_int_equal(rp_site_steps(), before + 1);
+    in_backward(two_collectives); /* nothing between: the same one */
+    assert_int_equal(rp_site_steps(), before + 1);
+    two_collectives();
+    in_backward(two_collectives);
+    assert_int_equal(rp_site_steps(), before + 2);
+    assert_true(site_world_collectives(&tables, "_ZN5torch8autograd6Engine4testEv") >= 6);
+    for (uint32_t i = 0; i < rp_seen_total(tables.seen); i++) /* what has no name is in no list */
+        assert_null(strstr(rp_seen_site(tables.seen, i).text, "+0x"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(inside_the_engine_is_backward),      cmocka_unit_test(frames_inside_the_caller_do_not_count),
-        cmocka_unit_test(a_thread_of_the_engine_is_backward), cmocka_unit_test(the_innermost_frames_are_seen),
+        cmocka_unit_test(inside_the_engine_is_backward),
+        cmocka_unit_test(frames_inside_the_caller_do_not_count),
+        cmocka_unit_test(a_thread_of_the_engine_is_backward),
+        cmocka_unit_test(the_innermost_frames_are_seen),
         cmocka_unit_test(what_was_unmapped_is_forgotten),
+        cmocka_unit_test(a_step_begins_where_its_frame_is_entered),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }
