@@ -109,7 +109,7 @@ static void where_cell(const char *where, char cell[WHERE_SHOWN + 4])
 static struct cells cells_of(const struct rp_trace_site *site)
 {
     static char plain[4 * RP_SITE_TEXT_MAX];
-    struct cells cells;
+    struct cells cells = {.count = ""};
     count_text(site, cells.count);
     rule_cell(site->module_rule, cells.module_rule);
     rule_cell(site->phase_rule, cells.phase_rule);
