@@ -1,6 +1,7 @@
-"""Runs fsdp_train.py with and without Reprise, several at a time, and reads what was recorded; counts checks.
+"""Runs training programs with and without Reprise, several at a time, and reads what was recorded; counts checks.
 
-A run is a name, arguments of fsdp_train.py and how it is started: "plain", "off" (loaded only), "record" or "replay".
+A run is a name, arguments, how it is started ("plain", "off": loaded only, "record" or "replay") and perhaps which program
+of this folder it is, if not fsdp_train.py.
 Into the folder `out` go NAME.err, what it wrote to standard error, NAME, its trace, and when it has ended well NAME.json:
 its line, and what was run. With the folder of an earlier call only those run that did not end well then, or differ now.
 """
@@ -20,7 +21,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 FIRST_PORT = 29600
 LIMIT_S = 240  # of one run
 
-counts = dict(passed=0, failed=0)
+counts = {"passed": 0, "failed": 0, "left out": 0}
 
 
 def check(name, ok, detail=""):
@@ -28,14 +29,19 @@ def check(name, ok, detail=""):
     print(f"{'ok    ' if ok else 'FAILED'}  {name}{': ' + str(detail) if detail else ''}", flush=True)
 
 
+def leave_out(name, why):
+    counts["left out"] += 1
+    print(f"left out  {name}: {why}", flush=True)
+
+
 def summary():
     """Prints the counts; the exit code."""
-    print(f"{counts['passed']} passed, {counts['failed']} failed")
+    print(", ".join(f"{n} {what}" for what, n in counts.items() if n or what != "left out"))
     return 1 if counts["failed"] else 0
 
 
 class Runner:
-    """`runs`: name -> (arguments, how); `common`: arguments and variables of all."""
+    """`runs`: name -> (arguments, how) or (arguments, how, program); `common`: arguments and variables of all."""
 
     def __init__(self, build, out, ranks, runs, common, environment=None):
         self.reprise, self.library = build / "reprise", build / "libreprise.so"
@@ -43,11 +49,14 @@ class Runner:
         self.added = dict(CUBLAS_WORKSPACE_CONFIG=":4096:8", OMP_NUM_THREADS="4", **environment or {})
         self.environment = dict(os.environ, **self.added)
 
+    def program(self, name):
+        return HERE / (*self.runs[name], "fsdp_train.py")[2]
+
     def command(self, name):
-        arguments, how = self.runs[name]
+        arguments, how = self.runs[name][:2]
         port = FIRST_PORT + list(self.runs).index(name)
         launcher = ["-m", "torch.distributed.run", f"--nproc_per_node={self.ranks}", f"--master_port={port}"]
-        command = [sys.executable, *launcher, str(HERE / "fsdp_train.py"), *self.common, *arguments]
+        command = [sys.executable, *launcher, str(self.program(name)), *self.common, *arguments]
         if how in ("record", "replay"):
             command = [str(self.reprise), "run", f"--{how}", str(self.out / name), "--", *command]
         environment = dict(self.environment, LD_PRELOAD=str(self.library)) if how == "off" else self.environment
@@ -55,7 +64,7 @@ class Runner:
 
     def what(self, name):
         """What a run's result hangs on."""
-        files = [self.library, self.reprise, HERE / "fsdp_train.py"]
+        files = [self.library, self.reprise, HERE / "fsdp_train.py", self.program(name)]
         hashes = [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]
         return [*self.common, *map(str, self.runs[name]), self.ranks, self.added, *hashes]
 
@@ -87,12 +96,18 @@ class Runner:
                 check(f"run {name}", ok, "" if ok else f"exit {status}, see {name}.err")
                 yield name, result
 
-    def ops(self, name, rank):
-        arguments = ["show", str(self.out / name), "--csv", "--step", "all", "--rank", str(rank)]
-        done = subprocess.run([str(self.reprise), *arguments], capture_output=True, text=True)
+    def table(self, name, command, *arguments):
+        """What a command prints of a run as CSV, a dictionary a row."""
+        done = subprocess.run([str(self.reprise), command, str(self.out / name), "--csv", *arguments], capture_output=True, text=True)
         if done.returncode != 0:
-            check(f"show {name}", False, done.stderr.strip())
+            check(f"{command} {name}", False, done.stderr.strip())
         return list(csv.DictReader(io.StringIO(done.stdout)))
+
+    def ops(self, name, rank):
+        return self.table(name, "show", "--step", "all", "--rank", str(rank))
+
+    def sites(self, name, rank):
+        return self.table(name, "sites", "--rank", str(rank))
 
     def plan(self, name):
         """What `show --plan` prints, line by line."""

@@ -1,11 +1,12 @@
 """A plain training loop on Megatron-FSDP, which knows nothing of Reprise. Started as fsdp_train.py, whose model it trains.
 
 --api v1: the model is wrapped (fully_shard_model), its blocks are units. --api v2: megatron_fsdp.experimental, each block
-and the root are sharded. --hide-python makes a second interpreter, in which nothing runs: whoever looks at Python frames
-cannot tell then whose they are.
+and the root are sharded. --package NAME: the package is there under another name, so that who knows it by its name does
+not know it.
 """
 
 import argparse
+import importlib
 import json
 import os
 
@@ -14,6 +15,8 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 
 from fsdp_train import VOCABULARY, Block, Model, loss_of
+
+LEARNING_RATE = 1e-4
 
 
 def parse_arguments():
@@ -26,36 +29,26 @@ def parse_arguments():
     p.add_argument("--steps", type=int, default=6)
     p.add_argument("--eval-every", type=int, default=0, help="an evaluation forward after every N-th step")
     p.add_argument("--det", action="store_true", help="deterministic kernels (set CUBLAS_WORKSPACE_CONFIG=:4096:8)")
-    p.add_argument("--hide-python", action="store_true")
+    p.add_argument("--package", default="megatron_fsdp")
     return p.parse_args()
 
 
-def shard_v1(model, learning_rate):
-    from megatron_fsdp import fully_shard_model, fully_shard_optimizer
+def shard_v1(model, package):
+    v1 = importlib.import_module(package)
+    model = v1.fully_shard_model(model, fsdp_unit_modules=[Block], sync_model_each_microbatch=False)
+    return model, v1.fully_shard_optimizer(torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE))
 
-    model = fully_shard_model(model, fsdp_unit_modules=[Block], sync_model_each_microbatch=False)
-    return model, fully_shard_optimizer(torch.optim.AdamW(model.parameters(), lr=learning_rate))
 
-
-def shard_v2(model, learning_rate):
-    from megatron_fsdp.experimental import Flat, Placements, fully_shard, fully_shard_optimizer
-
+def shard_v2(model, package):
+    v2 = importlib.import_module(package + ".experimental")
     mesh = init_device_mesh("cuda", (dist.get_world_size(),))
-    placements = Placements(dp_axes=[0], parameter=[Flat()], gradient=[Flat()], optimizer=[Flat()])
+    placements = v2.Placements(dp_axes=[0], parameter=[v2.Flat()], gradient=[v2.Flat()], optimizer=[v2.Flat()])
     for block in model.layers:
-        fully_shard(block, mesh, placements)
-    fully_shard(model, mesh, placements)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate)
-    fully_shard_optimizer(optimizer)
+        v2.fully_shard(block, mesh, placements)
+    v2.fully_shard(model, mesh, placements)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE)
+    v2.fully_shard_optimizer(optimizer)
     return model, optimizer
-
-
-def second_interpreter():
-    try:
-        import _interpreters as interpreters  # 3.13 and later
-    except ImportError:
-        import _xxsubinterpreters as interpreters
-    return interpreters.create()
 
 
 def main():
@@ -68,8 +61,7 @@ def main():
 
     torch.manual_seed(0)
     plain = Model(a.dim, a.layers, recompute=False, shared_block=False).to(device, torch.bfloat16)
-    model, optimizer = {"v1": shard_v1, "v2": shard_v2}[a.api](plain, 1e-4)
-    kept = second_interpreter() if a.hide_python else None
+    model, optimizer = {"v1": shard_v1, "v2": shard_v2}[a.api](plain, a.package)
     data = torch.Generator(device=device).manual_seed(1 + rank)
     draw = lambda: torch.randint(0, VOCABULARY, (1, a.seq + 1), device=device, generator=data)
 
@@ -86,7 +78,7 @@ def main():
                 losses.append(loss_of(model, draw()).item())
     torch.cuda.synchronize()
     if rank == 0:
-        print(json.dumps(dict(settings=vars(a), losses=[x.hex() for x in losses], interpreter=str(kept))), flush=True)
+        print(json.dumps(dict(settings=vars(a), losses=[x.hex() for x in losses])), flush=True)
     dist.barrier()
     dist.destroy_process_group()
 
