@@ -97,6 +97,35 @@ static struct rp_event event_of(const struct rp_trace_parse *parse, uint32_t mod
                              .phase = phase < RP_PHASE_COUNT ? (enum rp_phase)phase : RP_PHASE_UNKNOWN};
 }
 
+/* The last op of any thread that began by then, allocations aside; NULL: there is none. */
+static const struct rp_op *last_op_before(const struct rp_trace *trace, uint64_t ticks)
+{
+    size_t from = 0, to = trace->op_count; /* ops before `from` began by then, those from `to` on later */
+    while (from < to) {
+        size_t middle = from + (to - from) / 2;
+        if (trace->ops[middle].op.begin <= ticks)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    while (from > 0 && rp_op_kind_is_allocation((enum rp_op_kind)trace->ops[from - 1].op.kind))
+        from--;
+    return from > 0 ? &trace->ops[from - 1].op : NULL;
+}
+
+/* Launches before the first op of their thread belong to what the process was at, as far as no rule said otherwise. */
+static void take_event_of_others(const struct rp_trace *trace, uint64_t after_begin, uint64_t ticks,
+                                 struct rp_event *event)
+{
+    const struct rp_op *op = after_begin == 0 ? last_op_before(trace, ticks) : NULL;
+    if (op == NULL)
+        return;
+    if (event->module == RP_MODULE_UNKNOWN)
+        event->module = op->module;
+    if (event->phase == RP_PHASE_UNKNOWN)
+        event->phase = (enum rp_phase)op->phase;
+}
+
 /* A later record of a stretch has the greater counts. */
 static void join_stretch(struct rp_trace_parse *parse, const struct join_table *table,
                          const struct rp_file_stretch *stretch)
@@ -111,8 +140,10 @@ static void join_stretch(struct rp_trace_parse *parse, const struct join_table *
     if (!stretch->says_event)
         part->first = stretch->after_begin;
     struct rp_trace_op *op = join_find(table, trace, (struct join_key){stretch->after_begin, stretch->thread});
-    if (op == NULL)
-        return; /* before the thread's first op, or after one that was lost */
+    if (op == NULL) { /* before the thread's first op, or after one that was lost */
+        take_event_of_others(trace, stretch->after_begin, part->first, &part->event);
+        return;
+    }
     part->op = (uint32_t)(op - trace->ops);
     op->launches = stretch->count < UINT32_MAX ? (uint32_t)stretch->count : UINT32_MAX;
     op->launch_digest = stretch->digest;
@@ -133,6 +164,8 @@ static void join_launch(struct rp_trace_parse *parse, const struct join_table *t
                                        .shared_bytes = launch->shared_bytes,
                                        .op = op == NULL ? RP_TRACE_NO_OP : (uint32_t)(op - trace->ops),
                                        .thread = (uint16_t)launch->thread};
+    if (op == NULL)
+        take_event_of_others(trace, launch->after_begin, launch->ticks, &joined->event);
     memcpy(joined->grid, launch->grid, sizeof joined->grid);
     memcpy(joined->block, launch->block, sizeof joined->block);
 }

@@ -320,6 +320,40 @@ static void launches_without_an_op_are_kept(void **state)
     rp_trace_free(trace);
 }
 
+/* A thread that has no op yet: what its process was at, by time; a rule for kernels still says what it says. */
+static void launches_before_the_first_op_of_a_thread_belong_to_the_op_of_another(void **state)
+{
+    (void)state;
+    struct rp_trace *trace = NULL;
+    struct rp_trace_writer *writer = writer_make(0);
+    const struct rp_op named = op_at(100, 0);
+    const struct rp_op allocation = {.type = 2, .kind = RP_OP_MALLOC, .comm = RP_NO_COMM, .begin = 150, .end = 160};
+    const struct rp_trace_launch launch = {.ticks = 170, .thread = 1};
+    assert_int_equal(rp_trace_put_module(writer, 1, "rule"), RP_OK);
+    assert_int_equal(rp_trace_put_module(writer, 2, "layers.1"), RP_OK);
+    assert_int_equal(rp_trace_put_op(writer, 0, &named), RP_OK);
+    assert_int_equal(rp_trace_put_op(writer, 0, &allocation), RP_OK);
+    struct rp_trace_part part = {.first = 90};
+    rp_trace_put_part(writer, 1, 0, 1, 1, 0, &part);
+    part.first = 170;
+    rp_trace_put_part(writer, 1, 0, 3, 2, 1, &part);
+    part = (struct rp_trace_part){.event = {1, RP_PHASE_UNKNOWN}, .first = 180};
+    rp_trace_put_part(writer, 1, 0, 4, 3, 3, &part);
+    assert_int_equal(rp_trace_put_launch(writer, 0, &launch), RP_OK);
+    assert_int_equal(rp_trace_finish(writer), RP_OK);
+    assert_int_equal(rp_trace_read(scratch_path(&scratch, "rank-0.rpt"), &trace), RP_OK);
+    static const char *const modules[] = {"-", "layers.1", "rule"};
+    static const enum rp_phase phases[] = {RP_PHASE_UNKNOWN, RP_PHASE_BACKWARD, RP_PHASE_BACKWARD};
+    assert_int_equal(trace->part_count, 3);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(trace->parts[i].op, RP_TRACE_NO_OP);
+        assert_string_equal(rp_module_name(trace->modules, trace->parts[i].event.module), modules[i]);
+        assert_int_equal(trace->parts[i].event.phase, phases[i]);
+    }
+    assert_string_equal(rp_module_name(trace->modules, trace->launches[0].event.module), "layers.1");
+    rp_trace_free(trace);
+}
+
 static void long_texts_are_cut(void **state)
 {
     (void)state;
@@ -984,6 +1018,7 @@ int main(void)
         TEST(replay_is_kept),
         TEST(ops_are_in_order_and_own_their_launches),
         TEST(launches_without_an_op_are_kept),
+        TEST(launches_before_the_first_op_of_a_thread_belong_to_the_op_of_another),
         TEST(long_texts_are_cut),
         TEST(cut_anywhere_is_a_good_part),
         TEST(every_flipped_byte_is_seen),
