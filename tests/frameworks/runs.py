@@ -109,6 +109,12 @@ class Runner:
     def sites(self, name, rank):
         return self.table(name, "sites", "--rank", str(rank))
 
+    def launches(self, name, rank):
+        """Of the whole run: all launches, and those that belong to an event."""
+        done = subprocess.run([str(self.reprise), "show", str(self.out / name), "--rank", str(rank)], capture_output=True, text=True)
+        rows = [line.split() for line in done.stdout.splitlines() if line.endswith("whole run")]
+        return tuple(map(int, rows[0][:2])) if rows else (0, 0)
+
     def plan(self, name):
         """What `show --plan` prints, line by line."""
         done = subprocess.run([str(self.reprise), "show", "--plan", str(self.out / name)], capture_output=True, text=True)
