@@ -144,6 +144,18 @@ cycles() {
         NR % gathers == 0 { printf "%d %d %d\n", count["kept"], count["memory"], count["repaired"]; delete count }'
 }
 
+# unhurried COMMAND...: a replayed run, which delivers what a plain one does. On a machine that is busy with other things a
+# rank may wait longer than the bound, and the others go on without: then once more, since all else is judged by counting.
+unhurried() {
+    for _ in 1 2 3 4 5; do
+        behind replay replayed "$@"
+        cat replayed.err
+        cmp plain replayed
+        grep -q 'waited longer than the bound' replayed.err || return 0
+    done
+    return 1
+}
+
 # replayed SCHEDULE GATHERS ARGUMENTS...: a recorded and a replayed run deliver what a plain one does; both stages learn one
 # cycle of so many gathers, all but the first of each of their three modules from memory; no rank waits in vain.
 replayed() {
@@ -152,10 +164,8 @@ replayed() {
     local run=("${train[@]}" "${stages[@]}" --steps "$STEPS" --schedule "$schedule" "$@")
     lines plain "${run[@]}"
     behind record recorded "${run[@]}"
-    behind replay replayed "${run[@]}"
-    cat replayed.err
     cmp plain recorded
-    cmp plain replayed
+    unhurried "${run[@]}"
     for rank in 0 2; do
         grep -q "^reprise: \[rank $rank\] info replay: .* armed: $gathers gathers a cycle, $((gathers - 3)) kept in 3 slots" \
             replayed.err
