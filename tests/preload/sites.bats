@@ -218,3 +218,22 @@ END
     grep -q 'info replay: rank 0: [1-9][0-9]* hits' replayed.lines
     "$BUILD/reprise" show replayed | grep -q 'ops in 24 steps, 24 of them whole'
 }
+
+@test "while gathers are replayed nobody looks at a stack" {
+    local asked before
+    load place
+    place
+    export REPRISE_TRIAL=0
+    for _ in 1 2 3 4 5; do # a lane that rests, as a rank waited too long on a busy machine, is asked again
+        rm -rf replayed
+        result replayed "$BUILD/reprise" run --replay replayed -- timeout 60 "$BUILD/minitrain" --steps 16 --sites nvtx
+        cat replayed.lines
+        grep -q 'waited longer than the bound' replayed.lines || break
+    done
+    asked=$("$BUILD/reprise" sites replayed --rank 0 --csv |
+        awk -F, '$2 == "native" && $3 > most { most = $3 } END { print most + 0 }')
+    before=$("$BUILD/reprise" show replayed --rank 0 --csv --step all | awk -F, '$NF == "memory" { print NR - 2; exit }')
+    echo "$asked stacks, $before collectives before the first from memory"
+    [ "$asked" -gt 0 ]
+    [ "$asked" -le "$before" ]
+}
