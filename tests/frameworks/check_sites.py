@@ -25,7 +25,7 @@ from runs import check
 
 SMALL = dict(layers=4, microbatches=2, steps=24)
 SIZE = ["--dim", "1024", "--layers", str(SMALL["layers"]), "--seq", "512", "--ga", str(SMALL["microbatches"])]
-SIZE += ["--steps", str(SMALL["steps"]), "--det"]
+SIZE += ["--steps", str(SMALL["steps"])]
 EVAL = dict(eval_every=2)
 ALIAS = "another_name"  # of megatron_fsdp
 LEAST_SHARE = 0.99
