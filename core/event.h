@@ -53,6 +53,17 @@ static inline bool rp_event_is_same(struct rp_event a, struct rp_event b)
     return a.module == b.module && a.phase == b.phase;
 }
 
+/* What a call is called. */
+struct rp_name {
+    struct rp_event event;
+    bool begins_step; /* an annotation rule says that a step begins with it */
+};
+
+static inline bool rp_name_is_known(struct rp_name name)
+{
+    return name.begins_step || name.event.module != RP_MODULE_UNKNOWN || name.event.phase != RP_PHASE_UNKNOWN;
+}
+
 struct rp_modules;
 
 /* A table that holds "-" as number 0. The caller owns it. RP_NO_MEMORY. */

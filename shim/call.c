@@ -63,6 +63,7 @@ static struct rp_event event_of(const struct rp_gather *gather, void *caller)
 {
     if (rp_gather_names(gather))
         return rp_site_here(caller);
+    rp_site_not_asked();
     return (struct rp_event){.module = RP_MODULE_UNKNOWN, .phase = RP_PHASE_UNKNOWN};
 }
 
@@ -197,10 +198,15 @@ static void take_fingerprint(struct rp_call *call, ncclResult_t result)
 /* The name that the lane has learned for this place. */
 static void take_name(struct rp_call *call)
 {
-    if (call->gather == NULL || !call->step.named || call->op.module != RP_MODULE_UNKNOWN)
+    const struct rp_name *name = &call->step.name;
+    if (call->gather == NULL || !rp_name_is_known(*name))
         return;
-    call->op.module = call->step.event.module;
-    call->op.phase = (uint8_t)call->step.event.phase;
+    if (name->begins_step)
+        call->op.flags |= RP_OP_STEP;
+    if (call->op.module != RP_MODULE_UNKNOWN)
+        return;
+    call->op.module = name->event.module;
+    call->op.phase = (uint8_t)name->event.phase;
 }
 
 /* For who waits for it. Another lane's op on the same stream is no longer the one that an event stands for. */

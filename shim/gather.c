@@ -369,7 +369,8 @@ void rp_gather_after(struct rp_gather *gather, struct rp_call *call, bool accept
         vote_word(gather, call, accepted);
     struct rp_replay_result result = {.verdict = call->verdict,
                                       .failed = !accepted,
-                                      .event = {.module = call->op.module, .phase = (enum rp_phase)call->op.phase},
+                                      .name = {.event = {call->op.module, (enum rp_phase)call->op.phase},
+                                               .begins_step = (call->op.flags & RP_OP_STEP) != 0},
                                       .send = step->fingerprint ? rp_gather_name_send(gather, call) : 0};
     rp_replay_done(gather->replay, &call->op, step, &result);
     rp_gather_issue(gather, call);

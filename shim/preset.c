@@ -73,7 +73,7 @@ static struct rp_preset *make_preset(const struct rp_trace *trace, const struct 
         preset->calls[i] = (struct rp_preset_call){.signature = rp_op_signature(&op->op),
                                                    .bytes = rp_op_bytes(&op->op),
                                                    .content = {op->fingerprint[0], op->fingerprint[1]},
-                                                   .event = event_of(trace, &op->op),
+                                                   .name = {event_of(trace, &op->op), (op->op.flags & RP_OP_STEP) != 0},
                                                    .kind = op->op.kind};
     }
     return preset;

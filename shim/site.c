@@ -23,8 +23,9 @@ _Atomic bool rp_site_on;
 static struct rp_site_tables given;
 static _Atomic(const struct rp_site_tables *) site_tables; /* released by rp_site_start(), acquired by its readers */
 static _Atomic unsigned asked;                             /* collectives, up to WHOLE_FIRST; relaxed: a count */
-static _Atomic uint64_t steps;     /* relaxed: who opened the range or is in the frame sees it */
-static _Thread_local bool in_step; /* this thread's last collective was under such a frame */
+static _Atomic uint64_t steps; /* relaxed: who opened the range or is in the frame sees it */
+/* Was this thread's last collective under such a frame? UNSEEN: it was not looked at. */
+static _Thread_local enum { OUTSIDE, INSIDE, UNSEEN } in_step;
 
 void rp_site_start(const struct rp_site_tables *tables)
 {
@@ -102,9 +103,14 @@ static bool native_matters(const struct rp_site_query *query, const struct rp_ev
 
 static void see_step(bool now)
 {
-    if (now && !in_step)
+    if (now && in_step == OUTSIDE)
         rp_site_step();
-    in_step = now;
+    in_step = now ? INSIDE : OUTSIDE;
+}
+
+void rp_site_not_asked(void)
+{
+    in_step = UNSEEN;
 }
 
 static struct rp_event ask(const struct rp_site_query *query)

@@ -42,6 +42,9 @@ struct rp_event rp_site_here(void *caller);
  */
 uint64_t rp_site_steps(void);
 
+/* The calling thread issues a collective whose place is not asked for. */
+void rp_site_not_asked(void);
+
 /* Whether any collective's site was asked for: else no rule could match. */
 bool rp_site_was_asked(void);
 

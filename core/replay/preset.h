@@ -19,7 +19,7 @@ struct rp_preset_call {
     uint64_t signature;  /* rp_op_signature() */
     uint64_t bytes;      /* rp_op_bytes() */
     uint64_t content[2]; /* of a gather: this rank's own fingerprint, not salted */
-    struct rp_event event;
+    struct rp_name name;
     uint8_t kind; /* enum rp_op_kind */
 };
 

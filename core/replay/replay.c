@@ -193,7 +193,7 @@ void rp_replay_next(struct rp_replay *replay, const struct rp_op *op, struct rp_
 /* What was captured into a graph has no content that could be learned: what was learned has a gap. */
 static void learn(struct rp_replay *replay, const struct rp_op *op, const struct rp_replay_result *result)
 {
-    rp_past_at(replay, op->position)->event = result->event;
+    rp_past_at(replay, op->position)->name = result->name;
     if ((op->flags & RP_OP_CAPTURED) != 0)
         rp_learn_restart(replay->learn);
     else

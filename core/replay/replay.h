@@ -100,16 +100,15 @@ struct rp_replay_step {
     uint64_t bytes;    /* of one rank's part */
     uint32_t arming;   /* KEEP, word: for rp_agree_vote() */
     uint64_t position;
-    uint64_t digest;       /* KEEP, word: for rp_agree_vote() */
-    enum rp_verdict vote;  /* KEEP: YES, or the no that this rank must vote whatever the compare says */
-    enum rp_word word;     /* voted on: with a KEEP, else by itself behind the real call */
-    bool ahead;            /* KEEP: a gather of ours has filled the slot */
-    bool fingerprint;      /* learning wants the content of this gather */
-    bool stamp;            /* its BEGIN is wanted: rp_replay_stamp() */
-    bool stamp_end;        /* its END, too */
-    bool stamp_waits;      /* its WAIT and GO, if another stream waits for it */
-    struct rp_event event; /* its name as learned, UNKNOWN if not: names cost nothing while armed */
-    bool named;            /* `event` is known; else the shim may look at the site if `fingerprint` or if it records */
+    uint64_t digest;      /* KEEP, word: for rp_agree_vote() */
+    enum rp_verdict vote; /* KEEP: YES, or the no that this rank must vote whatever the compare says */
+    enum rp_word word;    /* voted on: with a KEEP, else by itself behind the real call */
+    bool ahead;           /* KEEP: a gather of ours has filled the slot */
+    bool fingerprint;     /* learning wants the content of this gather */
+    bool stamp;           /* its BEGIN is wanted: rp_replay_stamp() */
+    bool stamp_end;       /* its END, too */
+    bool stamp_waits;     /* its WAIT and GO, if another stream waits for it */
+    struct rp_name name;  /* as learned: names cost nothing while armed */
     /* Internal to the engine from here on. */
     uint32_t unit;     /* STORE, KEEP: what the slot holds after it */
     uint32_t entry;    /* the one entry of the plan that it is; UINT32_MAX: none or not known */
@@ -123,7 +122,7 @@ struct rp_replay_step {
 struct rp_replay_result {
     enum rp_verdict verdict; /* KEEP, word: what it said; else YES */
     bool failed;             /* the real call failed: the op is no part of the lane */
-    struct rp_event event;   /* its name, as the site gave it while learning */
+    struct rp_name name;     /* as the site gave it while learning */
     uint64_t send;           /* a gather that is learned from: rp_learn_see() */
 };
 

@@ -15,7 +15,7 @@ void rp_replay_drop_plan(struct rp_replay *replay)
     rp_cursor_free(&replay->cursor);
     free(replay->items);
     free(replay->measured.gap_ns);
-    free(replay->events);
+    free(replay->names);
     free(replay->slots);
     free(replay->snapshots);
     free(replay->issued);
@@ -24,7 +24,7 @@ void rp_replay_drop_plan(struct rp_replay *replay)
     replay->plan = (struct rp_plan){0};
     replay->items = NULL;
     replay->measured = (struct rp_measured){0};
-    replay->events = NULL;
+    replay->names = NULL;
     replay->slots = replay->snapshots = NULL;
     replay->issued = NULL;
     replay->missed_in = NULL;
@@ -43,9 +43,9 @@ static void name_entries(struct rp_replay *replay)
         if (rp_learned_is_small(item))
             continue;
         if (replay->recorded != 0)
-            replay->events[entry] = rp_preset_event(replay, position);
+            replay->names[entry] = rp_preset_name(replay, position);
         else if (rp_past_has(replay, position))
-            replay->events[entry] = rp_past_at(replay, position)->event;
+            replay->names[entry] = rp_past_at(replay, position)->name;
         entry++;
     }
 }
@@ -89,13 +89,13 @@ static enum rp_status adopt(struct rp_replay *replay, struct rp_plan *plan, cons
     replay->plan = *plan;
     replay->items = basis->items;
     replay->measured = basis->measured;
-    replay->events = calloc(plan->count, sizeof(*replay->events));
+    replay->names = calloc(plan->count, sizeof(*replay->names));
     replay->slots = calloc(plan->slot_count + 1, sizeof(*replay->slots));
     replay->snapshots = calloc(plan->snapshot_count + 1, sizeof(*replay->snapshots));
     replay->issued = calloc(plan->count, sizeof(*replay->issued));
     replay->missed_in = calloc(plan->count, sizeof(*replay->missed_in));
     replay->run = calloc(plan->count, sizeof(*replay->run));
-    if (replay->events == NULL || replay->slots == NULL || replay->snapshots == NULL || replay->issued == NULL ||
+    if (replay->names == NULL || replay->slots == NULL || replay->snapshots == NULL || replay->issued == NULL ||
         replay->missed_in == NULL || replay->run == NULL || rp_cursor_create(&replay->plan, &replay->cursor) != RP_OK) {
         rp_replay_drop_plan(replay);
         return RP_NO_MEMORY;

@@ -177,8 +177,7 @@ void rp_preset_see(struct rp_replay *replay, const struct rp_op *op, uint64_t si
     while (at < count && calls[at].signature != signature && call_is_small(&calls[at]))
         at++;
     if (at < count && calls[at].signature == signature) {
-        step->event = calls[at].event;
-        step->named = step->event.module != RP_MODULE_UNKNOWN || step->event.phase != RP_PHASE_UNKNOWN;
+        step->name = calls[at].name;
         preset->at = at + 1;
     } else if (at < count && !rp_cycle_is_small((enum rp_op_kind)op->kind, step->bytes)) {
         preset->at = at;
@@ -252,11 +251,11 @@ enum rp_status rp_preset_read(const struct rp_replay *replay, uint64_t to, struc
     return RP_OK;
 }
 
-struct rp_event rp_preset_event(const struct rp_replay *replay, uint64_t position)
+struct rp_name rp_preset_name(const struct rp_replay *replay, uint64_t position)
 {
     const struct rp_preset *calls = replay->preset.calls;
 
-    return calls != NULL && position < calls->count ? calls->calls[position].event : (struct rp_event){0};
+    return calls != NULL && position < calls->count ? calls->calls[position].name : (struct rp_name){0};
 }
 
 /* ---------------------------------------------------------------- rank 0: the cycle */

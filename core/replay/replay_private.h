@@ -25,7 +25,7 @@
 struct rp_past {
     uint64_t signature;
     uint64_t ns[RP_STAMP_KIND_COUNT]; /* of the device, by enum rp_stamp_kind; 0: not known, or not yet */
-    struct rp_event event;
+    struct rp_name name;
 };
 
 /* What gathers ahead are planned by. All zero: not known. */
@@ -202,7 +202,7 @@ struct rp_replay {
     uint64_t recorded; /* not 0: of a recorded lane, and this is their hash */
     struct rp_learned *items;
     struct rp_measured measured;
-    struct rp_event *events; /* of the entries, as named while learning */
+    struct rp_name *names; /* of the entries, as learned */
     struct rp_cursor cursor;
     struct rp_slot_belief *slots;
     struct rp_slot_belief *snapshots; /* of this rank's parts */
@@ -285,7 +285,7 @@ bool rp_preset_reached(struct rp_replay *replay);               /* the arming ma
 bool rp_preset_reads(const struct rp_replay *replay, uint64_t from, uint64_t to, const struct rp_proposal *proposal);
 enum rp_status rp_preset_read(const struct rp_replay *replay, uint64_t to, struct rp_learned *items,
                               uint64_t *hash_out);
-struct rp_event rp_preset_event(const struct rp_replay *replay, uint64_t position);
+struct rp_name rp_preset_name(const struct rp_replay *replay, uint64_t position);
 
 /* replay_arming.c */
 bool rp_arming_budget(const struct rp_replay *replay, uint64_t *budget_out);    /* true, once all ranks have told */

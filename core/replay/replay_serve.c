@@ -204,7 +204,7 @@ static void refuse(struct rp_replay *replay, const struct rp_op *op, struct rp_r
     char size[32], text[96];
 
     step->serve = RP_SERVE_REFUSE;
-    replay->refused = replay->events[next];
+    replay->refused = replay->names[next].event;
     replay->figures.divergences++;
     snprintf(replay->refusal, sizeof(replay->refusal), "expected %s %s, observed %s",
              rp_op_kind_name((enum rp_op_kind)entry->kind), rp_bytes_print(entry->bytes, size, sizeof(size)),
@@ -214,10 +214,8 @@ static void refuse(struct rp_replay *replay, const struct rp_op *op, struct rp_r
 static void name_step(const struct rp_replay *replay, struct rp_replay_step *step)
 {
     step->entry = rp_cursor_sole(&replay->cursor);
-    if (step->entry == RP_NO_ENTRY)
-        return;
-    step->event = replay->events[step->entry];
-    step->named = step->event.module != RP_MODULE_UNKNOWN || step->event.phase != RP_PHASE_UNKNOWN;
+    if (step->entry != RP_NO_ENTRY)
+        step->name = replay->names[step->entry];
 }
 
 /* An op captured into a graph does not run now, and where it runs later is not seen: it is passed over. */

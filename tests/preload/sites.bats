@@ -219,6 +219,27 @@ END
     "$BUILD/reprise" show replayed | grep -q 'ops in 24 steps, 24 of them whole'
 }
 
+@test "steps of frames are learned as names are, and taken from a recorded order" {
+    load place
+    place
+    printf '%s\n' '[microbatch]' 'native = root_forward' 'step = yes' > mine.ini
+    export REPRISE_ANNOTATIONS=mine.ini REPRISE_TRIAL=0
+    "$BUILD/reprise" run --record recorded -- timeout 60 "$BUILD/minitrain" --steps 8 --sites native > first.lines 2>&1
+    for order in '' '--order recorded'; do
+        rm -rf replayed
+        # shellcheck disable=SC2086 # two words, or none
+        result replayed "$BUILD/reprise" run --replay replayed $order -- timeout 60 "$BUILD/minitrain" --steps 16 \
+            --sites native
+        cat replayed.lines
+        grep -q 'info replay: rank 0: [1-9][0-9]* hits' replayed.lines
+        for rank in 0 1; do
+            "$BUILD/reprise" show replayed --rank $rank | grep -q 'ops in 32 steps, 32 of them whole'
+            "$BUILD/reprise" show replayed --rank $rank --csv --step all |
+                awk -F, '$16 ~ /^0x1...$/ && $7 == "all-gather" { begun++ } END { exit begun != 32 }'
+        done
+    done
+}
+
 @test "while gathers are replayed nobody looks at a stack" {
     local asked before
     load place

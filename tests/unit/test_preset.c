@@ -107,8 +107,8 @@ static void assert_found(struct rp_replay_options options, uint64_t number)
         assert_int_equal(call->content[1], 7);
         assert_int_equal(call->bytes, 128);
         assert_int_equal(call->kind, RP_OP_ALL_GATHER);
-        assert_int_equal(call->event.phase, RP_PHASE_BACKWARD);
-        assert_string_equal(rp_module_name(modules, call->event.module), "layers.0");
+        assert_int_equal(call->name.event.phase, RP_PHASE_BACKWARD);
+        assert_string_equal(rp_module_name(modules, call->name.event.module), "layers.0");
     }
     free(options.preset);
 }

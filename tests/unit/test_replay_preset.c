@@ -75,7 +75,7 @@ static struct rp_preset *recorded_by(const struct sim *sim, uint32_t rank, uint6
             .signature = rp_op_signature(&op),
             .bytes = action->bytes,
             .content = {sim_hash(action->shard[rank], key, 3), sim_hash(action->shard[rank], key, 4)},
-            .event = {.module = action->unit + 1, .phase = RP_PHASE_FORWARD},
+            .name = {{.module = action->unit + 1, .phase = RP_PHASE_FORWARD}, .begins_step = action->unit == 2},
             .kind = op.kind};
     }
     return preset;
@@ -175,13 +175,14 @@ static void names_are_known_at_once(void **state)
     size_t gathers = 0;
 
     sim_start(sim);
-    while (gathers < 20) {
+    while (gathers < 200) { /* far into the arming */
         struct sim_rank *rank = &sim->ranks[gathers % 2];
         sim_advance(rank);
         if (rank->call_count == 0 || rank->call != 0)
             continue;
-        assert_true(rank->calls[0].step.named);
-        assert_int_equal(rank->calls[0].step.event.module, rank->calls[0].action->unit + 1);
+        struct rp_name name = rank->calls[0].step.name;
+        assert_int_equal(name.event.module, rank->calls[0].action->unit + 1);
+        assert_int_equal(name.begins_step, rank->calls[0].action->unit == 2);
         assert_false(rank->calls[0].step.fingerprint);
         gathers++;
     }
