@@ -5,7 +5,7 @@ Needs PyTorch and two GPUs; Megatron-FSDP and DeepSpeed where they are installed
     python3 tests/frameworks/check_sites.py --build build --out /tmp/sites --packages /tmp/packages
 
 Every program unmodified, no annotation file of one's own: each gather and reduce-scatter has a module and a phase, and the
-right ones in the right order (expected.py); more than 99 of 100 launches of training belong to an event. Megatron-FSDP v2 also
+right ones in the right order (expected.py); more than 99 of 100 launches of the run belong to an event. Megatron-FSDP v2 also
 under another package name, which no rule for Python frames knows: then NVTX ranges alone name it. Prints a line a check,
 then "N passed, N failed" and how many were left out.
 
@@ -94,12 +94,10 @@ def check_order(name, ops, wanted, without_root):
         check(f"{name}: every {kind} has the right name", wrong is None, wrong or f"{len(order)} of {len(order)}")
 
 
-def check_launches(name, ops):
-    """From the first gather of a forward on: what makes the model is not training."""
-    first = next((i for i, op in enumerate(ops) if op["kind"] == "all-gather" and op["phase"] == "forward"), len(ops))
-    launches, named = (sum(int(op[column]) for op in ops[first:]) for column in ("launches", "launches_named"))
+def check_launches(runner, name, rank):
+    launches, named = runner.launches(name, rank)
     share = named / launches if launches else 0
-    check(f"{name}: launches with an event", share > LEAST_SHARE, f"{named} of {launches} ({100 * share:.2f}%)")
+    check(f"{name} rank {rank}: launches with an event", share > LEAST_SHARE, f"{named} of {launches} ({100 * share:.2f}%)")
 
 
 def check_ranges_alone(runner, name, rank):
