@@ -231,6 +231,25 @@ static bool has_capture(const struct rp_rule *rule, const char *name)
     return rp_glob_has_capture(rule->pattern, name, strlen(name));
 }
 
+/*
+ * It stands for the forward of a frame of Python's or of a range (phase_in_backward() in shim/site.c); of native frames
+ * the innermost that says a phase gives it.
+ */
+static bool check_in_backward(struct rp_rule_draft *draft, const struct rp_rule *rule)
+{
+    unsigned line = draft->lines[RP_RULE_KEY_IN_BACKWARD];
+    bool captured = rule->phase == RP_PHASE_UNKNOWN && has_capture(rule, "phase");
+    if (line == 0)
+        return true;
+    if (rule->source != RP_RULE_PYTHON && rule->source != RP_RULE_NVTX)
+        return rp_rule_draft_fault(draft, line, "\"in_backward\" in a rule with \"%s\"; expected python or nvtx",
+                                   key_names[rule->source]);
+    if (rule->phase != RP_PHASE_FORWARD && !captured)
+        return rp_rule_draft_fault(draft, line,
+                                   "\"in_backward\" in a rule that says no forward; expected phase = forward too");
+    return true;
+}
+
 /* What would have no effect was meant otherwise. */
 static bool check_effect(struct rp_rule_draft *draft, const struct rp_rule *rule)
 {
@@ -247,10 +266,7 @@ static bool check_effect(struct rp_rule_draft *draft, const struct rp_rule *rule
     if (rule->nested && !module)
         return rp_rule_draft_fault(draft, draft->lines[RP_RULE_KEY_NESTED],
                                    "\"nested\" in a rule without a module; expected module too");
-    if (rule->in_backward != RP_PHASE_UNKNOWN && !phase)
-        return rp_rule_draft_fault(draft, draft->lines[RP_RULE_KEY_IN_BACKWARD],
-                                   "\"in_backward\" in a rule without a phase; expected phase too");
-    return true;
+    return check_in_backward(draft, rule);
 }
 
 bool rp_rule_draft_finish(struct rp_rule_draft *draft, struct rp_rule *rule_out)
