@@ -9,7 +9,7 @@
  *            (mangled), or library+0xoffset
  *   PYTHON   a frame's qualified name ("FSDPParamGroup.unshard")                     its source file
  *   NVTX     the text of a range ("forward layers.3")                                its domain, "" for the default one
- * *   KERNEL   the name of a launched kernel (mangled)                                  nothing
+ *   KERNEL   the name of a launched kernel (mangled)                                  nothing
  *
  * Of all rules that match one text, the last that says a module gives the module, the last that says a phase gives the
  * phase. Rules stay in place from their reading to rp_rules_destroy(), so that what they said can be kept.
