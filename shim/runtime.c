@@ -192,7 +192,7 @@ __attribute__((destructor)) static void unloaded(void)
     if (!atomic_compare_exchange_strong(&rp_run_state, &active, RP_RUN_OFF))
         return;
     rp_gather_report();
-    if (rp_site_was_asked())
-        rp_annotations_report(run.rules);
     rp_recorder_stop(LAST_FINGERPRINTS_MS);
+    if (rp_site_was_asked()) /* behind the stop, which still asks the rules for the last kernels */
+        rp_annotations_report(run.rules);
 }

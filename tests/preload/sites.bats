@@ -200,6 +200,9 @@ END
     [ "$(grep -c 'never matched' told.lines)" = 1 ]
     grep -qxF 'reprise: [rank 0] info annotations: 2 rules never matched on this rank: mine.ini:1 [never], mine.ini:7 [nor this]' \
         told.lines
+    printf '%s\n' '[the last kernel of all]' 'kernel = mt_checksum' 'phase = other' > last.ini
+    REPRISE_ANNOTATIONS=last.ini trained last --steps 1 --layers 1
+    [ "$(grep -c 'never matched' last.lines)" = 0 ]
     REPRISE_ANNOTATIONS='mine.ini,' trained malformed --sites nvtx
     grep -q 'warn options: REPRISE_ANNOTATIONS is "mine.ini,", expected: ' malformed.lines
 }
