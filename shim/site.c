@@ -140,7 +140,8 @@ bool rp_site_was_asked(void)
 
 struct rp_event rp_site_here(void *caller)
 {
-    struct rp_site_query query = {.tables = rp_site_tables(), .caller = caller};
+    uint64_t counted[RP_SEEN_MAX / 64] = {0};
+    struct rp_site_query query = {.tables = rp_site_tables(), .caller = caller, .counted = counted};
     if (query.tables == NULL)
         return (struct rp_event){RP_MODULE_UNKNOWN, RP_PHASE_UNKNOWN};
     int kept_errno = errno;

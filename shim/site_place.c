@@ -78,11 +78,21 @@ static void take_module(struct rp_site_finding *finding, const struct rp_site_pl
         finding->nested[finding->nested_count++] = module;
 }
 
+/* A function that calls itself, or a range inside one of its name, is one place all the same. */
+static void count(const struct rp_site_query *query, uint32_t number)
+{
+    uint64_t bit = UINT64_C(1) << number % 64;
+    if (query->tables->seen == NULL || query->counted == NULL || number >= RP_SEEN_MAX ||
+        (query->counted[number / 64] & bit) != 0)
+        return;
+    query->counted[number / 64] |= bit;
+    rp_seen_count(query->tables->seen, number);
+}
+
 void rp_site_take(const struct rp_site_query *query, struct rp_site_finding *finding, const struct rp_site_place *place,
                   uint32_t module)
 {
-    if (query->tables->seen != NULL)
-        rp_seen_count(query->tables->seen, place->seen);
+    count(query, place->seen);
     take_module(finding, place, module);
     finding->step = finding->step || place->step;
     if (finding->phase != RP_PHASE_UNKNOWN)

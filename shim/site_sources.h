@@ -19,8 +19,9 @@
 /* One question. */
 struct rp_site_query {
     const struct rp_site_tables *tables;
-    void *caller; /* see rp_site_here() */
-    bool whole;   /* look at all there is, also where the answer is known: for the list of what was seen */
+    void *caller;      /* see rp_site_here() */
+    bool whole;        /* look at all there is, also where the answer is known: for the list of what was seen */
+    uint64_t *counted; /* RP_SEEN_MAX bits, by number: under what it was counted so far; NULL: it is not counted */
 };
 
 /* What the rules say of one frame, range or symbol. */
@@ -55,8 +56,8 @@ struct rp_site_finding {
 };
 
 /*
- * Adds the next place outwards, and counts it as one that a collective was under; `module`: of the place, where it is
- * wanted.
+ * Adds the next place outwards, and counts it as one that a collective was under, once however often the stack has it;
+ * `module`: of the place, where it is wanted.
  */
 void rp_site_take(const struct rp_site_query *query, struct rp_site_finding *finding, const struct rp_site_place *place,
                   uint32_t module);
