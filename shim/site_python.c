@@ -1,5 +1,6 @@
 /*
- * The Python frames of a call: from the innermost outwards, rules by qualified name, until module and phase are told.
+ * The Python frames of a call: from the innermost outwards, rules by qualified name, as far as one further out can add
+ * anything (rp_site_done()).
  *
  * Each code object is matched once and then known by its address. The cache holds a reference to it, so that the
  * address cannot become another's; at most as many code objects as the cache has places live longer than they would.

@@ -32,8 +32,7 @@ struct rp_step {
 /*
  * Steps in order; the first begins at item 0, so that every item belongs to one. SMALL items before a step's first
  * other item belong to the step before. No items: no steps. The caller frees *steps_out (NULL if there are none).
- * RP_NO_MEMORY. An annotated step begins at its item
- * whatever that is. Linear time but for one sort of the steps.
+ * RP_NO_MEMORY. An annotated step begins at its item, whatever that is. Linear time but for one sort of the steps.
  */
 enum rp_status rp_steps_cut(const struct rp_cycle_item *items, size_t count, struct rp_step **steps_out,
                             size_t *count_out);

@@ -1,4 +1,6 @@
-"""What PyTorch FSDP2 must be seen to do: the modules and phases of its collectives, in order, for fsdp_train.py.
+"""What frameworks must be seen to do: the modules and phases of their collectives, in order, for the model of fsdp_train.py.
+
+First PyTorch FSDP2; the others, with what each does differently, are below.
 
 Each block and the root are sharded groups. Forward gathers the root, then the blocks in the order in which they run;
 backward gathers them the other way round, and reduces gradients block by block, the root last. A block that runs twice

@@ -1,5 +1,6 @@
 # What the sites say in Python programs: frames like PyTorch's, and the ways in which an interpreter can be in no state
-# to be asked; what a user's annotation files change, and what is said of them. Every case ends by itself within the time limit: waiting for the GIL in the wrong place would hang.
+# to be asked; what a user's annotation files change, and what is said of them. Every case ends by itself within the time
+# limit: waiting for the GIL in the wrong place would hang.
 
 setup() {
     folder=$(realpath "$BATS_TEST_DIRNAME/../../${BUILD:-build}/tests")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# The command line: what run, show, sites, diff and help print and return, on traces that mktrace makes up, and on two that
-# runs on the stand-in leave.
+# The command line: what run, show, sites, diff and help print and return, on traces that mktrace makes up, and on some
+# that runs on the stand-in leave.
 
 load place
 
