@@ -5,6 +5,7 @@
 #ifndef RP_TRACE_FORMAT_H
 #define RP_TRACE_FORMAT_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "core/op.h"
@@ -18,6 +19,7 @@
 #define RP_KERNEL_NAME_MAX 4000u        /* bytes of a kernel name that are kept */
 #define RP_STATE_TEXT_MAX 200u          /* bytes of a state's text that are kept */
 #define RP_SITE_TEXT_MAX 2000u          /* bytes of each text of a site that are kept */
+#define RP_SITE_TEXTS 4                 /* of a site */
 #define RP_SITE_MAX 65535u              /* largest number of a site */
 #define RP_THREAD_MAX 65535u            /* largest thread number */
 #define RP_THREAD_NONE UINT32_MAX       /* a loss that belongs to no thread */
@@ -166,7 +168,7 @@ struct rp_file_site {
     struct rp_file_record record;
     uint32_t number;
     uint32_t source;
-    char texts[]; /* four, each terminated: text, where, module rule, phase rule */
+    char texts[]; /* RP_SITE_TEXTS, each terminated: text, where, module rule, phase rule */
 };
 
 struct rp_file_site_count {
@@ -199,6 +201,7 @@ _Static_assert(sizeof(struct rp_file_launches) == 40, "as drawn");
 _Static_assert(sizeof(struct rp_file_part) == 64, "as drawn");
 _Static_assert(sizeof(struct rp_file_fingerprint) == 40, "as drawn");
 _Static_assert(sizeof(struct rp_file_loss) == 40, "as drawn");
+_Static_assert(offsetof(struct rp_file_site, texts) == 16, "as drawn");
 _Static_assert(sizeof(struct rp_file_site_count) == 24, "as drawn");
 _Static_assert(sizeof(struct rp_file_launch) == 72, "as drawn");
 

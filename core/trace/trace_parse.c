@@ -174,11 +174,11 @@ static enum rp_status take_launch(struct rp_trace_parse *parse, const struct rp_
     return RP_OK;
 }
 
-/* The four texts at the end of a site, one after the other. */
-static bool site_texts(const struct rp_file_record *record, const char *texts_out[4])
+/* The texts at the end of a site, one after the other. */
+static bool site_texts(const struct rp_file_record *record, const char *texts_out[RP_SITE_TEXTS])
 {
     size_t offset = offsetof(struct rp_file_site, texts);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < RP_SITE_TEXTS; i++) {
         texts_out[i] = text_of(record, offset);
         if (texts_out[i] == NULL)
             return false;
@@ -188,9 +188,9 @@ static bool site_texts(const struct rp_file_record *record, const char *texts_ou
 }
 
 /* Its texts are one allocation, which `text` begins. */
-static bool site_fill(struct rp_trace_site *site, const char *const texts[4])
+static bool site_fill(struct rp_trace_site *site, const char *const texts[RP_SITE_TEXTS])
 {
-    const char *end = texts[3] + strlen(texts[3]) + 1;
+    const char *end = texts[RP_SITE_TEXTS - 1] + strlen(texts[RP_SITE_TEXTS - 1]) + 1;
     char *copy = malloc((size_t)(end - texts[0]));
     if (copy == NULL)
         return false;
@@ -207,7 +207,7 @@ static enum rp_status take_site(struct rp_trace_parse *parse, const struct rp_fi
 {
     const struct rp_file_site *from = (const void *)record;
     struct rp_trace *trace = parse->trace;
-    const char *texts[4];
+    const char *texts[RP_SITE_TEXTS];
     if (!site_texts(record, texts) || from->number > RP_SITE_MAX) {
         *cause_out = "a text has no end, or the number of a site is out of range";
         return RP_CORRUPT;

@@ -112,14 +112,12 @@ enum rp_status rp_trace_put_launch(struct rp_trace_writer *writer, uint64_t afte
     return RP_OK;
 }
 
-#define SITE_TEXTS 4
-
 enum rp_status rp_trace_put_site(struct rp_trace_writer *writer, const struct rp_trace_site *site)
 {
-    const char *const texts[SITE_TEXTS] = {site->text, site->where, site->module_rule, site->phase_rule};
-    size_t lengths[SITE_TEXTS], bytes = offsetof(struct rp_file_site, texts) + SITE_TEXTS;
+    const char *const texts[RP_SITE_TEXTS] = {site->text, site->where, site->module_rule, site->phase_rule};
+    size_t lengths[RP_SITE_TEXTS], bytes = offsetof(struct rp_file_site, texts) + RP_SITE_TEXTS;
     enum rp_status status;
-    for (size_t i = 0; i < SITE_TEXTS; i++) {
+    for (size_t i = 0; i < RP_SITE_TEXTS; i++) {
         lengths[i] = strnlen(texts[i], RP_SITE_TEXT_MAX);
         bytes += lengths[i];
     }
@@ -129,7 +127,7 @@ enum rp_status rp_trace_put_site(struct rp_trace_writer *writer, const struct rp
     record->number = site->number;
     record->source = site->source;
     char *to = record->texts;
-    for (size_t i = 0; i < SITE_TEXTS; i++) {
+    for (size_t i = 0; i < RP_SITE_TEXTS; i++) {
         memcpy(to, texts[i], lengths[i]);
         to += lengths[i] + 1;
     }
