@@ -105,8 +105,8 @@ struct rp_pyobject *rp_python_dict_find(const struct rp_python *python, struct r
 struct rp_pyobject *rp_python_item(const struct rp_python *python, struct rp_pyobject *items, ssize_t index);
 
 /*
- * Interns the module that `spec` (core/rules/path.h) names in `frame`; RP_MODULE_UNKNOWN if it names none. Runs no code
- * of the application; no exception is left set.
+ * Interns the module that `spec` (core/rules/README.md) names in `frame`; RP_MODULE_UNKNOWN if it names none. Runs no
+ * code of the application; no exception is left set.
  */
 uint32_t rp_python_module(const struct rp_python *python, struct rp_modules *modules, struct rp_pyobject *frame,
                           const char *spec);

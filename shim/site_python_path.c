@@ -1,5 +1,5 @@
 /*
- * Reads the name of a module from a frame along a rule's paths (the grammar is in core/rules/path.h). Only stored
+ * Reads the name of a module from a frame along a rule's paths (the grammar is in core/rules/README.md). Only stored
  * values are read: locals, instance dictionaries, items of exact containers. No code of the application runs.
  *
  * Threads: any, inside rp_python_enter().
@@ -11,8 +11,6 @@
 #include <string.h>
 
 #include "core/rules/path.h"
-
-#define NAME_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
 
 /* Where a path is being read. `at` stands behind what has been read. */
 struct reader {
@@ -27,7 +25,7 @@ static struct rp_pyobject *path(struct reader *reader);
 /* An identifier into `name`; false if there is none, or it is too long. */
 static bool take_name(struct reader *reader, char name[RP_PATH_NAME_BYTES])
 {
-    size_t length = strspn(reader->at, NAME_CHARACTERS);
+    size_t length = strspn(reader->at, RP_PATH_NAME_CHARACTERS);
     if (length == 0 || length >= RP_PATH_NAME_BYTES)
         return false;
     memcpy(name, reader->at, length);

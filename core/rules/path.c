@@ -1,4 +1,4 @@
-/* The grammar of path.h: each take_* moves `*at` behind what it takes, and is false if that is not there. */
+/* The grammar of README.md: each take_* moves `*at` behind what it takes, and is false if that is not there. */
 #include "core/rules/path.h"
 
 #include <ctype.h>
@@ -6,7 +6,6 @@
 
 #define DIGITS "0123456789"
 #define NUMBER_DIGITS 9 /* of an index, at most */
-#define NAME_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_" DIGITS
 
 static bool take_path(const char **at, unsigned nested);
 
@@ -24,7 +23,7 @@ static bool take_text(const char **at, const char *text)
 
 static bool take_name(const char **at)
 {
-    size_t length = strspn(*at, NAME_CHARACTERS);
+    size_t length = strspn(*at, RP_PATH_NAME_CHARACTERS);
     bool good = length > 0 && length < RP_PATH_NAME_BYTES && !isdigit((unsigned char)**at);
     *at += length;
     return good;
