@@ -15,16 +15,6 @@ struct rp_rules {
     bool have_steps[RP_RULE_SOURCE_COUNT], have_nested[RP_RULE_SOURCE_COUNT];
 };
 
-const char *rp_rule_source_name(enum rp_rule_source source)
-{
-    static const char *const names[] = {
-#define X(name, pattern, where) pattern,
-        RP_RULE_SOURCES(X)
-#undef X
-    };
-    return (unsigned)source < RP_RULE_SOURCE_COUNT ? names[source] : "?";
-}
-
 enum rp_status rp_rules_create(struct rp_rules **rules_out)
 {
     struct rp_rules *rules = calloc(1, sizeof(*rules));

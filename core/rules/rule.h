@@ -42,9 +42,6 @@ enum rp_rule_source {
         RP_RULE_SOURCE_COUNT
 };
 
-/* "native", "python", "nvtx", "kernel" */
-const char *rp_rule_source_name(enum rp_rule_source source);
-
 enum rp_rule_module {
     RP_RULE_SAYS_NONE, /* unless the pattern has {module} */
     RP_RULE_SAYS_TEXT, /* `module` with its {captures} filled in */
