@@ -13,7 +13,6 @@
 #include <stdint.h>
 
 #include "core/event.h"
-#include "core/record/recorder.h"
 #include "core/record/seen.h"
 #include "core/rules/rule.h"
 

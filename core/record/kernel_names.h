@@ -12,12 +12,6 @@
 #include "core/record/seen.h"
 #include "core/trace/trace.h"
 
-/* What rules say of the launches of a kernel. */
-struct rp_kernel_rules {
-    struct rp_event event;                          /* RP_MODULE_UNKNOWN, RP_PHASE_UNKNOWN: they say nothing of that */
-    const struct rp_rule *module_rule, *phase_rule; /* or NULL */
-};
-
 struct rp_kernel {
     uint64_t hash;         /* XXH64 of the name, or of "?" if it has none */
     struct rp_event event; /* as in the rules */

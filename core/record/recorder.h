@@ -15,8 +15,8 @@
 #ifndef RP_RECORDER_H
 #define RP_RECORDER_H
 
-#include "core/record/kernel_names.h"
 #include "core/record/ring.h"
+#include "core/record/seen.h"
 #include "core/trace/trace.h"
 
 enum rp_fingerprint_state { RP_FINGERPRINT_PENDING, RP_FINGERPRINT_READY, RP_FINGERPRINT_LOST };

@@ -85,6 +85,12 @@ struct rp_rule_match {
     struct rp_captures captures;       /* of module_rule, inside `text` */
 };
 
+/* What KERNEL rules say of the launches of one kernel, its module interned. */
+struct rp_kernel_rules {
+    struct rp_event event;                          /* RP_MODULE_UNKNOWN, RP_PHASE_UNKNOWN: they say nothing of that */
+    const struct rp_rule *module_rule, *phase_rule; /* or NULL */
+};
+
 /* Matches `text` against the rules of `source`; `where` may be NULL. False: none matched, and `match_out` is untouched.
  */
 bool rp_rules_match(const struct rp_rules *rules, enum rp_rule_source source, const char *text, const char *where,
