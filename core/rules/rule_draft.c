@@ -126,6 +126,30 @@ static bool check_glob(struct rp_rule_draft *draft, unsigned key, const char *ex
     return true;
 }
 
+/* Quotes would be part of what is matched. */
+static bool check_unquoted(struct rp_rule_draft *draft, unsigned key)
+{
+    const char *value = draft->values[key];
+    size_t length = strlen(value);
+    if (length > 1 && value[0] == '"' && value[length - 1] == '"')
+        return rp_rule_draft_fault(draft, draft->lines[key],
+                                   "\"%s\" is in quotes; expected it without (a quote itself is [\"])", key_names[key]);
+    return true;
+}
+
+static bool check_pattern(struct rp_rule_draft *draft, const struct rp_rule *rule)
+{
+    unsigned key = RP_RULE_KEY_PATTERN + rule->source;
+    bool mangled = rule->source == RP_RULE_NATIVE || rule->source == RP_RULE_KERNEL;
+    if (!check_glob(draft, key, "a glob of *, ?, [...] and {captures}") || !check_unquoted(draft, key))
+        return false;
+    if (mangled && strstr(draft->values[key], "::") != NULL)
+        return rp_rule_draft_fault(draft, draft->lines[key],
+                                   "\"%s\" has \"::\"; expected a mangled name, as reprise sites --csv prints it",
+                                   key_names[key]);
+    return true;
+}
+
 static bool take_where(struct rp_rule_draft *draft, struct rp_rule *rule)
 {
     static const char globs[] = "a glob of *, ?, [...] without captures";
@@ -142,7 +166,7 @@ static bool take_where(struct rp_rule_draft *draft, struct rp_rule *rule)
         if (strchr(where, '{') != NULL)
             return rp_rule_draft_fault(draft, draft->lines[key], "\"%s\" has a \"{\"; expected %s", key_names[key],
                                        globs);
-        if (!check_glob(draft, key, globs))
+        if (!check_glob(draft, key, globs) || !check_unquoted(draft, key))
             return false;
         rule->where = where;
     }
@@ -272,8 +296,7 @@ static bool check_effect(struct rp_rule_draft *draft, const struct rp_rule *rule
 bool rp_rule_draft_finish(struct rp_rule_draft *draft, struct rp_rule *rule_out)
 {
     struct rp_rule rule = {.name = draft->name, .line = draft->line};
-    bool good = draft->fault_line == 0 && take_source(draft, &rule) &&
-                check_glob(draft, RP_RULE_KEY_PATTERN + rule.source, "a glob of *, ?, [...] and {captures}") &&
+    bool good = draft->fault_line == 0 && take_source(draft, &rule) && check_pattern(draft, &rule) &&
                 take_where(draft, &rule) && take_module(draft, &rule) &&
                 take_phase(draft, RP_RULE_KEY_PHASE, &rule.phase) &&
                 take_phase(draft, RP_RULE_KEY_IN_BACKWARD, &rule.in_backward) &&
