@@ -119,6 +119,8 @@ static bool is_shown(const struct arguments *arguments, const struct rp_op *op)
     return arguments->all_ops || !rp_op_kind_is_allocation((enum rp_op_kind)op->kind);
 }
 
+static const char no_step[] = "no repeating step found";
+
 /* The ops that were asked for; a heading for them in `title_out`. */
 static enum rp_status choose_range(const struct arguments *arguments, const struct rp_timeline *timeline,
                                    struct range *range_out, char *title_out, size_t title_size)
@@ -129,11 +131,10 @@ static enum rp_status choose_range(const struct arguments *arguments, const stru
         return RP_OK;
     }
     if (arguments->step == STEP_REPRESENTATIVE && timeline->whole == 0) {
-        snprintf(title_out, title_size, "no repeating step found");
+        snprintf(title_out, title_size, "%s", no_step);
         if (timeline->op_count > UNCUT_SHOWN) {
             range_out->to = UNCUT_SHOWN;
-            snprintf(title_out, title_size, "no repeating step found; the first %d ops (--step all shows all)",
-                     UNCUT_SHOWN);
+            snprintf(title_out, title_size, "%s; the first %d ops (--step all shows all)", no_step, UNCUT_SHOWN);
         }
         return RP_OK;
     }
@@ -212,7 +213,7 @@ static enum rp_status print_view(const struct arguments *arguments, const struct
     }
     if (arguments->view == VIEW_OPS) {
         print_ops(arguments, trace, range);
-        printf("\norder of %s\n", title);
+        printf("\norder of %s\n", strncmp(title, no_step, strlen(no_step)) == 0 ? "these ops" : title);
     }
     rp_order_view_print(stdout, trace, range.from, range.to);
     return RP_OK;
