@@ -144,17 +144,53 @@ static void put_section(FILE *out, const struct rp_trace_site *site)
     fprintf(out, "phase = %s\n", guess_phase(site->text));
 }
 
+/* Collectives were seen, and only under places that tell nothing. */
+static bool collectives_are_nameless(const struct rp_trace *trace)
+{
+    size_t places = 0;
+    for (size_t i = 0; i < trace->site_count; i++) {
+        const struct rp_trace_site *site = &trace->sites[i];
+        if (site->source == RP_SITE_KERNEL)
+            continue;
+        if (!rp_site_is_unmatched(site) || !tells_nothing(site))
+            return false;
+        places++;
+    }
+    return places > 0;
+}
+
+static void put_what_it_means(FILE *out, const struct rp_trace *trace, const struct rp_trace_site *site)
+{
+    fputs(
+        "A rule gives module and phase to what its pattern matches (forward, backward, recompute, optimizer, other).\n",
+        out);
+    if (site->source != RP_SITE_KERNEL)
+        fputs("Of the places around a collective the innermost that has one counts. Module and phase below are "
+              "guesses.\n",
+              out);
+    else
+        fprintf(out,
+                "%s. A rule for a kernel gives its launches to an\n"
+                "event of their own; without one they belong to that of the op before.\n",
+                collectives_are_nameless(trace) ? "None can be written for collectives"
+                                                : "Every place of collectives has one");
+}
+
 void rp_sites_hint_print(FILE *out, const struct rp_trace *trace)
 {
     const struct rp_trace_site *site = most_counted(trace);
+    if (collectives_are_nameless(trace))
+        fputs("\n"
+              "No frame around a collective has a name: the native stack has those of exported functions alone. Link "
+              "the\n"
+              "program with -rdynamic, or put NVTX ranges around its parts.\n",
+              out);
     if (site == NULL) {
         fputs("\nnothing lacks a rule but where everything begins\n", out);
         return;
     }
-    fputs(
-        "\n"
-        "A rule gives module and phase to what its pattern matches (forward, backward, recompute, optimizer, other).\n"
-        "For what was counted most and has none, as a section of a file that REPRISE_ANNOTATIONS names:\n\n",
-        out);
+    fputc('\n', out);
+    put_what_it_means(out, trace, site);
+    fputs("For what was counted most and has none, as a section of a file that REPRISE_ANNOTATIONS names:\n\n", out);
     put_section(out, site);
 }

@@ -26,7 +26,8 @@ static const struct table {
 } tables[] = {
     {RP_SITE_PYTHON, "Python frames", "collectives", "file"},
     {RP_SITE_NVTX, "NVTX ranges", "collectives", "domain"},
-    {RP_SITE_NATIVE, "native frames", "collectives", "library"},
+    {RP_SITE_NATIVE, "native frames (a pattern matches the mangled name, which --csv prints)", "collectives",
+     "library"},
     {RP_SITE_KERNEL, "kernels (a pattern matches the mangled name, which --csv prints)", "launches", ""},
 };
 #define TABLES (sizeof(tables) / sizeof(tables[0]))

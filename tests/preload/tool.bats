@@ -372,7 +372,7 @@ collectives  module by    phase by  domain  text
          72  -            -         mine    step; [1] {x}, "a"
           -  my.ini:nvtx  -         -       never counted
 
-native frames
+native frames (a pattern matches the mangled name, which --csv prints)
 collectives  module by  phase by      library                   text
          60  -          -             /opt/lib/libmine.so       libmine.so+0x1c40
          36  -          native.ini:b  /opt/lib/libtorch_cpu.so  torch::autograd::Engine::run()
@@ -383,6 +383,7 @@ launches  module by  phase by     text
        6  -          my.ini:adam  void apex::adam<float>(float*, float)
 
 A rule gives module and phase to what its pattern matches (forward, backward, recompute, optimizer, other).
+Of the places around a collective the innermost that has one counts. Module and phase below are guesses.
 For what was counted most and has none, as a section of a file that REPRISE_ANNOTATIONS names:
 
 [step- -1- -x-, -a-]

@@ -42,7 +42,7 @@ static void a_table_per_source(void **state)
               "\nNVTX ranges\n"
               "collectives  module by  phase by  domain  text\n"
               "          -  -          -         -       \\x1b[31m, \"x\"\n"
-              "\nnative frames\n"
+              "\nnative frames (a pattern matches the mangled name, which --csv prints)\n"
               "collectives  module by  phase by  library                                              text\n"
               "          5  -          n.ini:b   .../long/folder/for/a/library/of/this/kind/libag.so  ag::run()\n"
               "\nkernels (a pattern matches the mangled name, which --csv prints)\n"
@@ -107,12 +107,14 @@ static void the_rule_is_for_what_is_counted_most(void **state)
     assert_string_equal(section_for(sites, 5),
                         "[step]\npython = step\nfile = train.py\nmodule = \"step\"\nphase = forward\n");
     assert_string_equal(section_for(sites + 3, 1), "[gemm]\nkernel = _Z4gemmPf\nmodule = \"gemm\"\nphase = forward\n");
+    assert_non_null(strstr(text, "\nEvery place of collectives has one. "));
     assert_string_equal(section_for(sites + 1, 1), "");
     assert_string_equal(text, "\nnothing lacks a rule but where everything begins\n");
     const struct rp_trace_site useless[] = {{0, RP_SITE_KERNEL, 5, "?", "", "", ""},
                                             {1, RP_SITE_NATIVE, 5, "__libc_start_main", "libc.so.6", "", ""},
                                             {2, RP_SITE_PYTHON, 5, "<module>", "train.py", "", ""}};
     assert_string_equal(section_for(useless, 3), "");
+    assert_non_null(strstr(text, "\nNo frame around a collective has a name: "));
 }
 
 /* What a pattern or the file would take otherwise stands for itself. */
