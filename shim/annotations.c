@@ -3,6 +3,7 @@
 
 #include <stdatomic.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -24,6 +25,7 @@ static void load_files(struct rp_rules *rules, const char *files)
 {
     char path[PATH_MAX];
     while (files != NULL && *files != '\0') {
+        files += strspn(files, " ");
         size_t length = strcspn(files, ",");
         snprintf(path, sizeof(path), "%.*s", (int)length, files);
         if (length > 0)
@@ -48,7 +50,26 @@ static bool is_idle(const struct rp_rule *rule)
     return !rule->shipped && !atomic_load_explicit(&rule->matched, memory_order_relaxed);
 }
 
-void rp_annotations_report(const struct rp_rules *rules)
+/*
+ * A frame begins a step where it was not there before: one around every collective, as a training loop's often is,
+ * begins the first alone, and steps are not looked for then.
+ */
+static void report_one_step(const struct rp_rules *rules)
+{
+    for (size_t i = 0; i < rp_rules_count(rules); i++) {
+        const struct rp_rule *rule = rp_rules_at(rules, i);
+        bool frame = rule->source == RP_RULE_PYTHON || rule->source == RP_RULE_NATIVE;
+        if (rule->step && frame && !rule->shipped && !is_idle(rule)) {
+            rp_log_end(RP_LOG_INFO, "annotations",
+                       "%s:%u [%s]: \"step\" began one step in all; a frame that is around every collective begins no "
+                       "other",
+                       rule->file, rule->line, rule->name);
+            return;
+        }
+    }
+}
+
+void rp_annotations_report(const struct rp_rules *rules, uint64_t steps)
 {
     char text[REPORT_BYTES] = "";
     unsigned idle = 0, named = 0;
@@ -68,4 +89,6 @@ void rp_annotations_report(const struct rp_rules *rules)
     if (idle > 0)
         rp_log_end(RP_LOG_INFO, "annotations", "%u rule%s never matched on this rank: %s%s", idle, idle > 1 ? "s" : "",
                    text, named < idle ? " and others" : "");
+    if (steps == 1)
+        report_one_step(rules);
 }

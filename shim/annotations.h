@@ -7,12 +7,17 @@
 #ifndef RP_ANNOTATIONS_H
 #define RP_ANNOTATIONS_H
 
+#include <stdint.h>
+
 #include "core/rules/rule.h"
 
 /* `files`: paths with commas between, or NULL. NULL: memory is out. The caller owns the rules. */
 struct rp_rules *rp_annotations_load(const char *files);
 
-/* One line for the rules of the user's files that never matched, if there are some. */
-void rp_annotations_report(const struct rp_rules *rules);
+/*
+ * One line for the rules of the user's files that never matched, if there are some; one where a rule of theirs for
+ * frames began the only one of `steps`.
+ */
+void rp_annotations_report(const struct rp_rules *rules, uint64_t steps);
 
 #endif

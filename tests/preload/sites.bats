@@ -208,6 +208,19 @@ END
     grep -q 'warn options: REPRISE_ANNOTATIONS is "mine.ini,", expected: ' malformed.lines
 }
 
+@test "a frame around every collective begins one step in all, and the end says so" {
+    load place
+    place
+    printf '%s\n' '[all]' 'native = _start' 'library = */minitrain' 'step = yes' > all.ini
+    printf '%s\n' '[microbatch]' 'nvtx = forward root' 'step = yes' > mine.ini
+    REPRISE_ANNOTATIONS=all.ini trained one --sites nvtx
+    grep -qxF 'reprise: [rank 0] info annotations: all.ini:1 [all]: "step" began one step in all; a frame that is around every collective begins no other' \
+        one.lines
+    "$BUILD/reprise" show one | grep -qx 'order of these ops'
+    REPRISE_ANNOTATIONS='mine.ini, all.ini' trained two --sites nvtx
+    [ "$(grep -c annotations two.lines)" = 0 ]
+}
+
 @test "steps begin where a rule says so, also while gathers are replayed" {
     load place
     place
