@@ -16,7 +16,7 @@ struct rp_rules *rp_annotations_load(const char *files);
 
 /*
  * One line for the rules of the user's files that never matched, if there are some; one where a rule of theirs for
- * frames began the only one of `steps`.
+ * frames began the only one of `steps` (0: not counted, as where gathers are replayed and nobody looks at frames).
  */
 void rp_annotations_report(const struct rp_rules *rules, uint64_t steps);
 

@@ -194,5 +194,5 @@ __attribute__((destructor)) static void unloaded(void)
     rp_gather_report();
     rp_recorder_stop(LAST_FINGERPRINTS_MS);
     if (rp_site_was_asked()) /* behind the stop, which still asks the rules for the last kernels */
-        rp_annotations_report(run.rules, rp_site_steps());
+        rp_annotations_report(run.rules, rp_gather_configured() ? 0 : rp_site_steps());
 }
