@@ -25,7 +25,7 @@
 static bool copy_attribute(const struct rp_python *python, struct rp_pyobject *object, const char *attribute,
                            char *copy, size_t size)
 {
-    struct rp_pyobject *value = python->PyObject_GetAttrString(object, attribute);
+    struct rp_pyobject *value = rp_python_attribute(python, object, attribute);
     ssize_t length = 0;
     const char *text = value != NULL ? python->PyUnicode_AsUTF8AndSize(value, &length) : NULL;
     bool fits = text != NULL && (size_t)length < size;
@@ -46,7 +46,7 @@ static bool find_class(const struct rp_python *python, const struct rp_rules *ru
     struct rp_rule_match match;
     bool matched = false;
     struct rp_pyobject *type = python->PyObject_Type(self);
-    struct rp_pyobject *classes = type != NULL ? python->PyObject_GetAttrString(type, "__mro__") : NULL;
+    struct rp_pyobject *classes = type != NULL ? rp_python_attribute(python, type, "__mro__") : NULL;
     for (ssize_t i = 0; classes != NULL && !matched && i < CLASSES; i++) {
         struct rp_pyobject *class = python->PyTuple_GetItem(classes, i);
         if (class == NULL || !copy_attribute(python, class, "__name__", name, sizeof(name)))

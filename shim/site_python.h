@@ -33,9 +33,8 @@ struct rp_pyobject;
     X(struct rp_pyobject *, PyFrame_GetBack, (struct rp_pyobject *))                                     \
     X(struct rp_pyobject *, PyFrame_GetCode, (struct rp_pyobject *))                                     \
     X(struct rp_pyobject *, PyObject_Type, (struct rp_pyobject *))                                       \
-    X(struct rp_pyobject *, PyObject_GetAttrString, (struct rp_pyobject *, const char *))                \
+    X(struct rp_pyobject *, PyObject_GenericGetAttr, (struct rp_pyobject *, struct rp_pyobject *))       \
     X(struct rp_pyobject *, PyObject_GenericGetDict, (struct rp_pyobject *, void *))                     \
-    X(struct rp_pyobject *, PyDict_GetItemString, (struct rp_pyobject *, const char *))                  \
     X(int, PyDict_Next, (struct rp_pyobject *, ssize_t *, struct rp_pyobject **, struct rp_pyobject **)) \
     X(struct rp_pyobject *, PyTuple_GetItem, (struct rp_pyobject *, ssize_t))                            \
     X(struct rp_pyobject *, PyList_GetItem, (struct rp_pyobject *, ssize_t))                             \
@@ -80,6 +79,12 @@ struct rp_python_visit {
 bool rp_python_enter(const struct rp_python *python, struct rp_python_visit *visit_out);
 void rp_python_leave(const struct rp_python *python, const struct rp_python_visit *visit);
 
+/*
+ * An attribute of a code object, a frame or a class, by its type alone: a metaclass may look up in code of its own. New
+ * reference, or NULL; no exception is left set.
+ */
+struct rp_pyobject *rp_python_attribute(const struct rp_python *python, struct rp_pyobject *object, const char *name);
+
 /* A local variable of a frame, or NULL. New reference; no exception is left set. */
 struct rp_pyobject *rp_python_local(const struct rp_python *python, struct rp_pyobject *frame, const char *name);
 
@@ -100,6 +105,10 @@ struct rp_pyobject *rp_python_common(const struct rp_python *python, struct rp_p
 /* By identity: hashing or comparing keys would run their code. A borrowed reference, or NULL. */
 struct rp_pyobject *rp_python_dict_find(const struct rp_python *python, struct rp_pyobject *dictionary,
                                         const struct rp_pyobject *wanted);
+
+/* By the text of a str, compared by us: keys that are none may have code of their own. Borrowed, or NULL. */
+struct rp_pyobject *rp_python_dict_text(const struct rp_python *python, struct rp_pyobject *dictionary,
+                                        const char *wanted);
 
 /* Of a list or tuple. A borrowed reference, or NULL. */
 struct rp_pyobject *rp_python_item(const struct rp_python *python, struct rp_pyobject *items, ssize_t index);

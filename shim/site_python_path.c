@@ -49,6 +49,15 @@ static void release(const struct rp_python *python, struct rp_pyobject *object)
         python->Py_DecRef(object);
 }
 
+struct rp_pyobject *rp_python_attribute(const struct rp_python *python, struct rp_pyobject *object, const char *name)
+{
+    struct rp_pyobject *text = python->PyUnicode_FromStringAndSize(name, (ssize_t)strlen(name));
+    struct rp_pyobject *value = text != NULL ? python->PyObject_GenericGetAttr(object, text) : NULL;
+    python->PyErr_Clear();
+    release(python, text);
+    return value;
+}
+
 struct rp_pyobject *rp_python_local(const struct rp_python *python, struct rp_pyobject *frame, const char *name)
 {
     if (python->PyFrame_GetVarString != NULL) {
@@ -57,8 +66,8 @@ struct rp_pyobject *rp_python_local(const struct rp_python *python, struct rp_py
         return value;
     }
     /* Up to 3.11 this makes the frame hold a copy of its locals until it returns: ask short-lived frames only. */
-    struct rp_pyobject *locals = python->PyObject_GetAttrString(frame, "f_locals");
-    struct rp_pyobject *value = locals != NULL ? python->PyDict_GetItemString(locals, name) : NULL;
+    struct rp_pyobject *locals = rp_python_attribute(python, frame, "f_locals");
+    struct rp_pyobject *value = locals != NULL ? rp_python_dict_text(python, locals, name) : NULL;
     value = own(python, value);
     release(python, locals);
     return value;
@@ -71,7 +80,7 @@ static struct rp_pyobject *attribute(struct reader *reader, struct rp_pyobject *
     if (!take_name(reader, name))
         return NULL;
     struct rp_pyobject *dictionary = python->PyObject_GenericGetDict(object, NULL);
-    struct rp_pyobject *value = dictionary != NULL ? python->PyDict_GetItemString(dictionary, name) : NULL;
+    struct rp_pyobject *value = dictionary != NULL ? rp_python_dict_text(python, dictionary, name) : NULL;
     value = own(python, value);
     release(python, dictionary);
     return value;

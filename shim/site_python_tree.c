@@ -7,11 +7,13 @@
  */
 #include "shim/site_python.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define TREE_DEPTH 32      /* modules inside one another */
 #define TREE_MODULES 65536 /* that are looked at: more are no place */
 #define COMMON_ITEMS 1024  /* that are looked at */
+#define COMMON_NAMES (1u << 18) /* of a dictionary, that are looked at: behind them nothing has a name */
 
 struct name {
     size_t length;
@@ -60,7 +62,13 @@ static bool is_beneath_children(struct search *search, struct rp_pyobject *child
     while (search->left > 0 && python->PyDict_Next(children, &position, &key, &child)) {
         size_t length = search->name.length;
         search->left--;
-        if (name_append(python, &search->name, key) && is_beneath(search, child, depth))
+        if (!name_append(python, &search->name, key))
+            continue;
+        /* making an object's dictionary may collect garbage, which runs code that may take the child out of ours */
+        python->Py_IncRef(child);
+        bool found = is_beneath(search, child, depth);
+        python->Py_DecRef(child);
+        if (found)
             return true;
         search->name.length = length;
     }
@@ -71,7 +79,7 @@ static bool is_beneath_children(struct search *search, struct rp_pyobject *child
 static struct rp_pyobject *children_of(const struct rp_python *python, struct rp_pyobject *module)
 {
     struct rp_pyobject *own = python->PyObject_GenericGetDict(module, NULL);
-    struct rp_pyobject *children = own != NULL ? python->PyDict_GetItemString(own, "_modules") : NULL;
+    struct rp_pyobject *children = own != NULL ? rp_python_dict_text(python, own, "_modules") : NULL;
     python->PyErr_Clear();
     if (children != NULL)
         python->Py_IncRef(children);
@@ -113,6 +121,21 @@ struct rp_pyobject *rp_python_dict_find(const struct rp_python *python, struct r
     return NULL;
 }
 
+struct rp_pyobject *rp_python_dict_text(const struct rp_python *python, struct rp_pyobject *dictionary,
+                                        const char *wanted)
+{
+    struct rp_pyobject *key, *value;
+    ssize_t position = 0, length = 0, wanted_length = (ssize_t)strlen(wanted);
+    while (python->PyDict_Next(dictionary, &position, &key, &value)) {
+        const char *text = python->PyUnicode_AsUTF8AndSize(key, &length);
+        if (text == NULL)
+            python->PyErr_Clear();
+        else if (length == wanted_length && memcmp(text, wanted, (size_t)length) == 0)
+            return value;
+    }
+    return NULL;
+}
+
 struct rp_pyobject *rp_python_item(const struct rp_python *python, struct rp_pyobject *items, ssize_t index)
 {
     struct rp_pyobject *item = python->PyTuple_GetItem(items, index);
@@ -141,23 +164,69 @@ static size_t common_length(const char *a, size_t a_length, const char *b, size_
     return a_ends && b_ends ? length : owner_length(a, length);
 }
 
+struct items {
+    size_t count; /* different ones, in the order of their addresses */
+    const struct rp_pyobject *all[COMMON_ITEMS];
+};
+
+static int by_address(const void *left, const void *right)
+{
+    uintptr_t a = (uintptr_t) * (const struct rp_pyobject *const *)left;
+    uintptr_t b = (uintptr_t) * (const struct rp_pyobject *const *)right;
+    return (a > b) - (a < b);
+}
+
+static void items_read(const struct rp_python *python, struct rp_pyobject *list, struct items *items)
+{
+    struct rp_pyobject *item;
+    size_t count = 0;
+    items->count = 0;
+    while (count < COMMON_ITEMS && (item = rp_python_item(python, list, (ssize_t)count)) != NULL)
+        items->all[count++] = item;
+    qsort(items->all, count, sizeof(items->all[0]), by_address);
+    for (size_t i = 0; i < count; i++)
+        if (i == 0 || items->all[i] != items->all[i - 1])
+            items->all[items->count++] = items->all[i];
+}
+
+static bool items_have(const struct items *items, const struct rp_pyobject *object)
+{
+    return bsearch(&object, items->all, items->count, sizeof(items->all[0]), by_address) != NULL;
+}
+
+/* `common` becomes what it shares with `name`, which is the first if `first`. False: `name` is none. */
+static bool take_common(const struct rp_python *python, struct name *common, struct rp_pyobject *name, bool first)
+{
+    ssize_t size = 0;
+    const char *text = python->PyUnicode_AsUTF8AndSize(name, &size);
+    size_t length = text != NULL ? owner_length(text, (size_t)size) : 0;
+    python->PyErr_Clear();
+    if (text == NULL || length > sizeof(common->text))
+        return false;
+    if (first)
+        memcpy(common->text, text, length);
+    common->length = first ? length : common_length(common->text, common->length, text, length);
+    return true;
+}
+
+/* One pass over the names, whose order is not that of the items: both may be many. */
 struct rp_pyobject *rp_python_common(const struct rp_python *python, struct rp_pyobject *names,
                                      struct rp_pyobject *items)
 {
+    struct items wanted;
     struct name common = {0};
-    struct rp_pyobject *item;
-    ssize_t index = 0;
-    for (; index < COMMON_ITEMS && (item = rp_python_item(python, items, index)) != NULL; index++) {
-        struct rp_pyobject *name = rp_python_dict_find(python, names, item);
-        ssize_t size = 0;
-        const char *text = name != NULL ? python->PyUnicode_AsUTF8AndSize(name, &size) : NULL;
-        size_t length = text != NULL ? owner_length(text, (size_t)size) : 0;
-        python->PyErr_Clear();
-        if (text == NULL || length > sizeof(common.text))
+    struct rp_pyobject *key, *name;
+    ssize_t position = 0;
+    size_t found = 0;
+    items_read(python, items, &wanted);
+    for (unsigned i = 0; i < COMMON_NAMES && found < wanted.count; i++) {
+        if (!python->PyDict_Next(names, &position, &key, &name))
+            break;
+        if (!items_have(&wanted, key))
+            continue;
+        if (!take_common(python, &common, name, found == 0))
             return NULL;
-        if (index == 0)
-            memcpy(common.text, text, length);
-        common.length = index == 0 ? length : common_length(common.text, common.length, text, length);
+        found++;
     }
-    return index > 0 ? text_new(python, common.text, common.length) : NULL;
+    return found > 0 && found == wanted.count ? text_new(python, common.text, common.length) : NULL;
 }

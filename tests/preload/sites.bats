@@ -37,6 +37,18 @@ says() {
     says odd_names "- -" "- -" "- -" "- -" "- -" "- -" "- -" "- -" "- -" "[]"
 }
 
+@test "no code of keys or of a class's class runs" {
+    if [ "$(python3 -c 'import sys; print(sys.version_info < (3, 11))')" = True ]; then
+        says odd_keys "- -" "forward layers.0" "[]" # by class: Odd is in no rule
+    else
+        says odd_keys "- layers.1" "forward layers.0" "[]"
+    fi
+}
+
+@test "many parameters among very many names" {
+    says many_parameters "{'- layers.1'}" "{'- -'}"
+}
+
 @test "an exception that the caller has set stays set" {
     says pending_exception "ValueError('kept')" "forward layers.0"
 }

@@ -168,6 +168,52 @@ def odd_names():
     print(calls)
 
 
+def odd_keys():
+    """Keys and classes whose look-up is code: none of it may run."""
+    calls = []
+
+    class Key:
+        def __hash__(self):
+            return hash("_module_fqn")
+
+        def __eq__(self, other):
+            calls.append(other)
+            return False
+
+    class Meta(type):
+        def __getattribute__(cls, name):
+            calls.append(name)
+            return type.__getattribute__(cls, name)
+
+    group = FSDPParamGroup.__new__(FSDPParamGroup)
+    group.__dict__.update({Key(): 1, "_module_fqn": "layers.0"})
+    odd = Meta("Odd", (), {})()
+    odd._module_fqn = "layers.1"
+    calls.clear()
+    FSDPParamGroup.unshard(odd)
+    group.pre_forward()
+    print(calls)
+
+
+MEGATRON_V1 = """
+class AllGatherPipeline:
+    def all_gather_params(self, buckets):
+        return without_gil.probe_here()
+"""
+exec(compile(MEGATRON_V1, "/lib/megatron_fsdp/param_and_grad_buffer.py", "exec"))
+
+
+def many_parameters():
+    """A bucket of many parameters among very many names, often: looking for each by itself takes minutes."""
+    parameters = [object() for _ in range(100000)]
+    names = {p: f"layers.{i // 50000}.{i}.weight" for i, p in enumerate(parameters)}
+    pipeline = AllGatherPipeline()
+    pipeline.buffer = Record(param_to_name=names, parameter_groups=[Record(params=parameters[-1000:])])
+    print({pipeline.all_gather_params([0]).decode() for _ in range(60)})
+    pipeline.buffer.parameter_groups[0].params[7] = object()  # one without a name
+    print({pipeline.all_gather_params([0]).decode() for _ in range(60)})
+
+
 def pending_exception():
     try:
         FSDPParamGroup("layers.0").pre_forward(with_gil.probe_with_pending_exception)
