@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TREE_DEPTH 32      /* modules inside one another */
-#define TREE_MODULES 65536 /* that are looked at: more are no place */
-#define COMMON_ITEMS 1024  /* that are looked at */
+#define TREE_DEPTH 32           /* modules inside one another */
+#define TREE_MODULES 65536      /* that are looked at: more are no place */
+#define COMMON_ITEMS 1024       /* that are looked at */
 #define COMMON_NAMES (1u << 18) /* of a dictionary, that are looked at: behind them nothing has a name */
 
 struct name {

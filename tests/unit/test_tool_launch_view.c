@@ -21,6 +21,13 @@ static void names_are_demangled(void **state)
                         "void apex::adam<float>(float*, float)");
     assert_string_equal(rp_demangle("_Z4gemmPKfS0_Pfi", cut, sizeof(cut)), "gemm(fl");
     static const char *const plain[] = {"triton_poi_fused_0", "i", "", "_Z", "_Znonsense(", "?"};
+    /* A<A<...>, A<...>>, each of the one before: 2^30 names as a text */
+    char many[512] = "_Z1f1AIiiE";
+    for (size_t i = 0; i < 30; i++)
+        sprintf(many + strlen(many), "S_IS%1$c_S%1$c_E", "0123456789ABCDEFGHIJKLMNOPQRST"[i]);
+    rp_demangle(many, name, sizeof(name));
+    assert_memory_equal(name, "f(A<int, int>, A<A<int, int>, A", 31);
+    assert_int_equal(strlen(name), sizeof(name) - 1);
     for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++)
         assert_string_equal(rp_demangle(plain[i], name, sizeof(name)), plain[i]);
 }
