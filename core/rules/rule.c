@@ -93,6 +93,8 @@ static bool make_room(struct rp_rules *rules)
 
 enum rp_status rp_rules_add(struct rp_rules *rules, const struct rp_rule *rule)
 {
+    if (rules->count == RP_RULES_MAX)
+        return RP_FULL;
     struct rp_rule *copy = make_room(rules) ? copy_rule(rule) : NULL;
     if (copy == NULL)
         return RP_NO_MEMORY;

@@ -26,6 +26,7 @@
 #include "core/rules/glob.h"
 #include "core/status.h"
 
+#define RP_RULES_MAX 4096     /* in a table: a range that is opened may ask all of them */
 #define RP_RULE_ROOT "<root>" /* what an empty module's name becomes */
 
 /* X(enumerator, key of the pattern, key of the condition; "": it has none) */
@@ -71,7 +72,7 @@ struct rp_rules;
 enum rp_status rp_rules_create(struct rp_rules **rules_out);
 void rp_rules_destroy(struct rp_rules *rules);
 
-/* Takes a copy of `rule` and of its texts, behind all others. RP_NO_MEMORY. */
+/* Takes a copy of `rule` and of its texts, behind all others. RP_FULL, RP_NO_MEMORY. */
 enum rp_status rp_rules_add(struct rp_rules *rules, const struct rp_rule *rule);
 
 size_t rp_rules_count(const struct rp_rules *rules);

@@ -18,8 +18,12 @@
 
 #include "core/rules/rule_draft.h"
 
+#define TEXT_OF(number) #number
+#define TEXT_OF_VALUE(number) TEXT_OF(number)
+#define RULES_MAX_TEXT TEXT_OF_VALUE(RP_RULES_MAX)
 #define BLANKS " \t\r\f\v"
 #define INIH_NO_MEMORY (-2)
+#define COMPLAINTS 8 /* of one file, by themselves: what is no annotation file at all has a fault in every line */
 
 struct reading {
     struct rp_rules *rules;
@@ -29,6 +33,7 @@ struct reading {
     const char *at, *end;
     unsigned line;
     bool in_section;
+    unsigned complaints_made;
     bool unanswered; /* the line that was handed over last should be a pair, and the handler was not called so far */
     struct rp_rule_draft draft;
     enum rp_status status;
@@ -45,13 +50,29 @@ static void complain(const struct rp_rule_complaints *complaints, const char *fi
     complaints->say(complaints->context, text);
 }
 
+static void complain_of_line(struct reading *reading, unsigned line, const char *text)
+{
+    if (reading->complaints_made++ < COMPLAINTS)
+        complain(reading->complaints, reading->file, line, text);
+}
+
+/* After the last line: how many there were that were not said. */
+static void count_complaints(const struct reading *reading)
+{
+    char text[64];
+    if (reading->complaints_made <= COMPLAINTS)
+        return;
+    snprintf(text, sizeof(text), "%u more faults; expected none", reading->complaints_made - COMPLAINTS);
+    complain(reading->complaints, reading->file, 0, text);
+}
+
 /* Of a line: a fault of the section's rule, or of no rule. */
 static void fault(struct reading *reading, const char *text)
 {
     if (reading->in_section)
         rp_rule_draft_fault(&reading->draft, reading->line, "%s", text);
     else
-        complain(reading->complaints, reading->file, reading->line, text);
+        complain_of_line(reading, reading->line, text);
 }
 
 static void end_section(struct reading *reading)
@@ -61,22 +82,31 @@ static void end_section(struct reading *reading)
         return;
     reading->in_section = false;
     if (!rp_rule_draft_finish(&reading->draft, &rule)) {
-        complain(reading->complaints, reading->file, reading->draft.fault_line, reading->draft.fault);
+        complain_of_line(reading, reading->draft.fault_line, reading->draft.fault);
         return;
     }
     rule.file = reading->file;
     rule.shipped = reading->shipped;
     enum rp_status status = rp_rules_add(reading->rules, &rule);
-    if (status != RP_OK)
+    if (status == RP_FULL)
+        complain_of_line(reading, rule.line, "one rule too many; expected at most " RULES_MAX_TEXT " in all files");
+    else if (status != RP_OK)
         reading->status = status;
 }
 
-static void begin_section(struct reading *reading, const char *line)
+/* Returns the length of the name. */
+static size_t open_section(struct reading *reading, const char *line)
 {
     size_t length = strcspn(line + 1, "]");
     end_section(reading);
     rp_rule_draft_begin(&reading->draft, line + 1, length, reading->line);
     reading->in_section = true;
+    return length;
+}
+
+static void begin_section(struct reading *reading, const char *line)
+{
+    size_t length = open_section(reading, line);
     if (line[1 + length] == '\0') {
         fault(reading, "a \"[\" without its \"]\"; expected [name]");
         return;
@@ -94,7 +124,7 @@ static void end_line(struct reading *reading)
     reading->unanswered = false;
 }
 
-/* The next line of the text into `out`, of `size` bytes, without blanks before it; false if it is too long. */
+/* The next line of the text into `out`, of `size` bytes, without blanks before it; false if it is too long, and cut. */
 static bool take_line(struct reading *reading, char *out, size_t size)
 {
     const char *end = memchr(reading->at, '\n', (size_t)(reading->end - reading->at));
@@ -106,25 +136,35 @@ static bool take_line(struct reading *reading, char *out, size_t size)
     while (to > from && strchr(BLANKS, to[-1]) != NULL)
         to--;
     bool fits = (size_t)(to - from) < size;
-    size_t length = fits ? (size_t)(to - from) : 0;
+    size_t length = fits ? (size_t)(to - from) : size - 1;
     memcpy(out, from, length);
     out[length] = '\0';
     return fits;
+}
+
+/* Nothing of it counts, but a section ends where the next begins, and a comment may go on. */
+static void pass_long_line(struct reading *reading, char *line, size_t most)
+{
+    char text[64];
+    if (*line == '[')
+        open_section(reading, line);
+    if (strchr(";#", *line) == NULL) {
+        snprintf(text, sizeof(text), "the line is too long; expected at most %zu bytes", most);
+        fault(reading, text);
+    }
+    *line = '\0';
 }
 
 /* For inih: as fgets(). */
 static char *next_line(char *out, int size, void *stream)
 {
     struct reading *reading = stream;
-    char text[64];
     end_line(reading);
     if (reading->at == reading->end || size < 2)
         return NULL;
     size = size < RP_RULE_LINE_BYTES ? size : RP_RULE_LINE_BYTES;
-    if (!take_line(reading, out, (size_t)size - 2)) {
-        snprintf(text, sizeof(text), "the line is too long; expected at most %d bytes", size - 3);
-        fault(reading, text);
-    }
+    if (!take_line(reading, out, (size_t)size - 2))
+        pass_long_line(reading, out, (size_t)size - 3);
     if (*out == '[')
         begin_section(reading, out);
     reading->unanswered = strchr("[;#", *out) == NULL; /* the end of an empty line is found, too */
@@ -163,6 +203,7 @@ enum rp_status rp_rules_read(struct rp_rules *rules, const char *file, bool ship
         if (ini_parse_stream(next_line, reading, take_pair, reading) == INIH_NO_MEMORY)
             reading->status = RP_NO_MEMORY;
         end_section(reading);
+        count_complaints(reading);
     }
     enum rp_status status = reading->status;
     free(reading);

@@ -257,6 +257,57 @@ static void long_lines_are_complained_of(void **state)
     assert_in_range(most, 190, 299);
 }
 
+/* Behind a good rule: a comment of any length, and a section whose name is too long, which alone is left out. */
+static void long_lines_leave_the_rule_before_alone(void **state)
+{
+    char text[2000], longer[400];
+    (void)state;
+    memset(longer, 'x', sizeof(longer) - 1);
+    longer[sizeof(longer) - 1] = '\0';
+    snprintf(text, sizeof(text), "[a]\nnvtx = x\nphase = other\n  ; %s\n# %s\n[%s]\nnvtx = y\nphase = other\n[c]\n",
+             longer, longer, longer);
+    struct rules_world world = rules_world_make(text);
+    assert_int_equal(rp_rules_count(world.rules), 1);
+    assert_string_equal(rp_rules_at(world.rules, 0)->name, "a");
+    assert_int_equal(strncmp(world.said, "t.ini:6: the line is too long;", 30), 0);
+    assert_non_null(strstr(world.said, "\nt.ini:9: rule \"c\" has no pattern"));
+    rp_rules_destroy(world.rules);
+}
+
+static unsigned lines_of(const char *text)
+{
+    unsigned lines = 0;
+    for (; *text != '\0'; text++)
+        lines += *text == '\n';
+    return lines;
+}
+
+/* What is no annotation file must not drown what is said of others. */
+static void many_faults_are_counted(void **state)
+{
+    static char text[3 * 5000 + 1];
+    (void)state;
+    for (size_t i = 0; i < 5000; i++)
+        memcpy(text + 3 * i, "xy\n", 3);
+    struct rules_world world = rules_world_make(text);
+    assert_int_equal(lines_of(world.said), 9);
+    assert_non_null(strstr(world.said, "\nt.ini: 4992 more faults"));
+    rp_rules_destroy(world.rules);
+}
+
+static void rules_are_bounded(void **state)
+{
+    static char text[25 * (RP_RULES_MAX + 20) + 1];
+    (void)state;
+    for (size_t i = 0; i < RP_RULES_MAX + 20; i++)
+        memcpy(text + 25 * i, "[a]\nnvtx=abc\nphase=other\n", 25);
+    struct rules_world world = rules_world_make(text);
+    assert_int_equal(rp_rules_count(world.rules), RP_RULES_MAX);
+    assert_non_null(strstr(world.said, "one rule too many; expected at most 4096 in all files\n"));
+    assert_non_null(strstr(world.said, "t.ini: 12 more faults"));
+    rp_rules_destroy(world.rules);
+}
+
 static void no_text_is_complained_of(void **state)
 {
     struct rules_world world = rules_world_make("");
@@ -329,6 +380,9 @@ int main(void)
         cmocka_unit_test(good_paths_are_none),
         cmocka_unit_test(others_hold),
         cmocka_unit_test(long_lines_are_complained_of),
+        cmocka_unit_test(long_lines_leave_the_rule_before_alone),
+        cmocka_unit_test(many_faults_are_counted),
+        cmocka_unit_test(rules_are_bounded),
         cmocka_unit_test(no_text_is_complained_of),
         cmocka_unit_test(noise_is_survived),
         cmocka_unit_test(files_that_cannot_be_read_are_complained_of),
