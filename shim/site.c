@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <link.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -151,10 +152,17 @@ struct rp_event rp_site_here(void *caller)
     return event;
 }
 
+static void nvtx_forked(void)
+{
+    rp_site_ranges_forked();
+    rp_site_domains_forked();
+}
+
 void rp_site_nvtx_announce(void)
 {
     char file[PATH_MAX];
     Dl_info info;
+    pthread_atfork(NULL, NULL, nvtx_forked); /* ranges are kept from here on, rp_site_forked() is called later */
     atomic_store_explicit(&rp_site_on, true, memory_order_relaxed);
     /* the path as preloaded may be relative, and the application may change its directory */
     if (dladdr((void *)&site_tables, &info) != 0 && realpath(info.dli_fname, file) != NULL)
@@ -166,5 +174,5 @@ void rp_site_forked(void)
     rp_site_cache_forked(&rp_site_addresses);
     rp_site_cache_forked(&rp_site_codes);
     rp_python_forked();
-    rp_site_ranges_forked();
+    nvtx_forked();
 }

@@ -23,21 +23,28 @@
 #define STRINGS 4096 /* registered strings are copied and live as long as the process */
 #define STRING_BYTES RP_RANGE_TEXT_BYTES
 
-/* The handles that we give out are our own. A NULL domain is the default one. */
+/*
+ * The handles that we give out are our own: places in the tables below. A NULL domain is the default one, and so is
+ * what is no handle of ours: a program that has lost its own runs well without us.
+ */
 struct nvtxDomainRegistration_st {
     bool ignored;
     char name[DOMAIN_BYTES]; /* constant once the domain is counted */
 };
 
-struct nvtxStringRegistration_st {
+struct text {
     size_t length; /* below STRING_BYTES */
-    char text[];
+    char bytes[];
+};
+
+struct nvtxStringRegistration_st {
+    _Atomic(struct text *) text; /* written once, released to the acquire of whoever has the handle; NULL: none */
 };
 
 static pthread_mutex_t domain_lock = PTHREAD_MUTEX_INITIALIZER; /* over the domains and their count */
 static struct nvtxDomainRegistration_st domains[DOMAINS];
 static unsigned domain_count;
-static nvtxStringHandle_t strings[STRINGS]; /* each written once; kept for leak checkers, read by nobody */
+static struct nvtxStringRegistration_st strings[STRINGS];
 static _Atomic unsigned string_count;
 
 /* ---------------------------------------------------------------- texts */
@@ -77,12 +84,22 @@ static size_t copy_wide(char *out, const wchar_t *text)
     return length;
 }
 
-static size_t copy_registered(char *out, const struct nvtxStringRegistration_st *string)
+/* Whether `handle` is one of the `count` places of `size` bytes that begin at `table`. */
+static bool is_place(const void *handle, const void *table, size_t count, size_t size)
 {
-    if (string == NULL)
+    uintptr_t offset = (uintptr_t)handle - (uintptr_t)table;
+    return offset < count * size && offset % size == 0;
+}
+
+static size_t copy_registered(char *out, nvtxStringHandle_t string)
+{
+    const struct text *text = NULL;
+    if (is_place(string, strings, STRINGS, sizeof(strings[0])))
+        text = atomic_load_explicit(&string->text, memory_order_acquire);
+    if (text == NULL)
         return copy_narrow(out, NULL);
-    memcpy(out, string->text, string->length + 1);
-    return string->length;
+    memcpy(out, text->bytes, text->length + 1);
+    return text->length;
 }
 
 static size_t copy_message(char *out, const nvtxEventAttributes_t *attributes)
@@ -105,14 +122,19 @@ static size_t copy_message(char *out, const nvtxEventAttributes_t *attributes)
 
 static const char default_domain[] = "";
 
+static bool is_domain(nvtxDomainHandle_t domain)
+{
+    return is_place(domain, domains, DOMAINS, sizeof(domains[0]));
+}
+
 static const char *name_of(nvtxDomainHandle_t domain)
 {
-    return domain != NULL ? domain->name : default_domain;
+    return is_domain(domain) ? domain->name : default_domain;
 }
 
 static bool is_ignored(nvtxDomainHandle_t domain)
 {
-    return domain != NULL && domain->ignored;
+    return is_domain(domain) && domain->ignored;
 }
 
 static int NVTX_API range_push_a(const char *message)
@@ -197,9 +219,10 @@ static nvtxDomainHandle_t make_domain(const char *name)
         if (strncmp(domains[i].name, name, DOMAIN_BYTES - 1) == 0)
             domain = &domains[i];
     if (domain == NULL && domain_count < DOMAINS) {
-        domain = &domains[domain_count++];
+        domain = &domains[domain_count];
         domain->ignored = strcmp(name, "NCCL") == 0;
         memccpy(domain->name, name, '\0', DOMAIN_BYTES - 1);
+        domain_count++;
     }
     pthread_mutex_unlock(&domain_lock);
     return domain;
@@ -219,18 +242,26 @@ static nvtxDomainHandle_t NVTX_API domain_create_w(const wchar_t *name)
     return make_domain(text);
 }
 
-/* NULL, an empty text when it is used, where there is no more room. */
-static nvtxStringHandle_t make_string(const char *text, size_t length)
+void rp_site_domains_forked(void)
 {
-    unsigned index = atomic_fetch_add_explicit(&string_count, 1, memory_order_relaxed);
-    if (index >= STRINGS)
+    pthread_mutex_init(&domain_lock, NULL); /* who held it was adding the domain behind the last that counts */
+}
+
+/* NULL, an empty text when it is used, where there is no more room. */
+static nvtxStringHandle_t make_string(const char *bytes, size_t length)
+{
+    struct text *text = malloc(sizeof(*text) + length + 1);
+    unsigned index = text != NULL ? atomic_fetch_add_explicit(&string_count, 1, memory_order_relaxed) : STRINGS;
+    if (index >= STRINGS) {
+        if (text != NULL) /* the count must not come round */
+            atomic_store_explicit(&string_count, STRINGS, memory_order_relaxed);
+        free(text);
         return NULL;
-    nvtxStringHandle_t string = malloc(sizeof(*string) + length + 1);
-    if (string == NULL)
-        return NULL;
-    string->length = length;
-    memcpy(string->text, text, length + 1);
-    return strings[index] = string;
+    }
+    text->length = length;
+    memcpy(text->bytes, bytes, length + 1);
+    atomic_store_explicit(&strings[index].text, text, memory_order_release);
+    return &strings[index];
 }
 
 static nvtxStringHandle_t NVTX_API domain_register_string_a(nvtxDomainHandle_t domain, const char *string)

@@ -20,7 +20,11 @@ int rp_range_pop(const char *domain);
 uint64_t rp_range_start(const char *domain, const char *text, size_t length);
 void rp_range_end(uint64_t number);
 
-/* In the child of a fork. If another thread of the parent was inside, the started ranges are forgotten. */
+/*
+ * Both in the child of a fork, which may come before there is anything to record: ranges are kept from the library's
+ * loading on. If another thread of the parent was inside, the started ranges are forgotten.
+ */
 void rp_site_ranges_forked(void);
+void rp_site_domains_forked(void);
 
 #endif

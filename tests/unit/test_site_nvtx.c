@@ -7,8 +7,11 @@
 #include <cmocka.h>
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <wchar.h>
 
 #include <nvtx3/nvToolsExt.h>
@@ -128,6 +131,71 @@ static void long_texts_are_cut(void **state)
 static nvtxEventAttributes_t attributes(int type)
 {
     return (nvtxEventAttributes_t){.version = NVTX_VERSION, .size = NVTX_EVENT_ATTRIB_STRUCT_SIZE, .messageType = type};
+}
+
+/* As a program without an NVTX tool may well do unnoticed. */
+static void handles_that_are_none_of_ours_are_the_default(void **state)
+{
+    static char elsewhere[64];
+    nvtxEventAttributes_t registered = attributes(NVTX_MESSAGE_TYPE_REGISTERED);
+    (void)state;
+    nvtxRangePushA("forward a");
+    for (uintptr_t i = 1; i < 5; i++) {
+        void *handle = i < 3 ? (void *)(0x1233 * i) : elsewhere + i;
+        registered.message.registered = handle;
+        nvtxRangePushEx(&registered);
+        nvtxDomainRangePushEx(handle, &registered);
+        says("a", RP_PHASE_FORWARD);
+        nvtxDomainRangePop(handle);
+        nvtxDomainRangePop(handle);
+        nvtxDomainRangeEnd(handle, nvtxDomainRangeStartEx(handle, &registered));
+    }
+    registered.message.registered = (void *)((char *)nvtxDomainRegisterStringA(NULL, "backward b") + 1);
+    nvtxRangePushEx(&registered);
+    says("a", RP_PHASE_FORWARD);
+    nvtxRangePop();
+    nvtxRangePop();
+}
+
+static _Atomic bool forking;
+
+static void *open_ranges(void *unused)
+{
+    while (atomic_load(&forking)) {
+        nvtxDomainCreateA("a domain");
+        nvtxRangeEnd(nvtxRangeStartA("x"));
+    }
+    return unused;
+}
+
+static int open_ranges_in_a_child(void)
+{
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(20);
+        nvtxDomainCreateA("a domain");
+        nvtxRangeEnd(nvtxRangeStartA("x"));
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return status;
+}
+
+/* No lock that another thread held at the fork is held in the child, also before anything is recorded. */
+static void a_child_of_a_fork_opens_ranges(void **state)
+{
+    pthread_t threads[3];
+    (void)state;
+    rp_site_nvtx_announce();
+    atomic_store(&forking, true);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, open_ranges, NULL), 0);
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(open_ranges_in_a_child(), 0);
+    atomic_store(&forking, false);
+    for (int i = 0; i < 3; i++)
+        pthread_join(threads[i], NULL);
 }
 
 static void messages_come_in_every_form(void **state)
@@ -408,6 +476,7 @@ int main(void)
         cmocka_unit_test(pops_without_a_push_do_nothing),
         cmocka_unit_test(ranges_beyond_the_last_place_pair),
         cmocka_unit_test(long_texts_are_cut),
+        cmocka_unit_test(handles_that_are_none_of_ours_are_the_default),
         cmocka_unit_test(messages_come_in_every_form),
         cmocka_unit_test(domains_pop_their_own),
         cmocka_unit_test(the_domain_of_nccl_is_left_out),
@@ -420,6 +489,7 @@ int main(void)
         cmocka_unit_test(what_was_seen_is_counted),
         cmocka_unit_test(threads_have_their_own),
         cmocka_unit_test(many_domains_and_strings_are_bounded), /* no more room after it */
+        cmocka_unit_test(a_child_of_a_fork_opens_ranges),
     };
     return cmocka_run_group_tests(tests, start, NULL);
 }
