@@ -44,9 +44,10 @@ struct rp_pyobject;
     X(const char *, PyUnicode_AsUTF8AndSize, (struct rp_pyobject *, ssize_t *))
 
 /* What some versions have: NULL in others. */
-#define RP_PYTHON_OPTIONAL(X)                                                                            \
-    X(int, Py_IsFinalizing, (void))                                                     /* 3.13 */       \
-    X(int, _Py_IsFinalizing, (void))                                                    /* up to 3.12 */ \
+#define RP_PYTHON_OPTIONAL(X)                                                                               \
+    X(int, Py_IsFinalizing, (void))                                                     /* 3.13 */          \
+    X(int, _Py_IsFinalizing, (void))                                                    /* up to 3.12 */    \
+    X(void, _Py_MergeZeroLocalRefcount, (struct rp_pyobject *))                         /* without a GIL */ \
     X(struct rp_pyobject *, PyFrame_GetVarString, (struct rp_pyobject *, const char *)) /* 3.12 */
 
 struct rp_python {
@@ -94,6 +95,12 @@ struct rp_pyobject *rp_python_local(const struct rp_python *python, struct rp_py
  */
 struct rp_pyobject *rp_python_beneath(const struct rp_python *python, struct rp_pyobject *root,
                                       const struct rp_pyobject *module);
+
+/* Keeps the place of a module that search number `search` passes. False: that search has passed it before. */
+bool rp_python_keep(const void *root, const void *module, const char *name, size_t length, unsigned search);
+
+/* What was kept, until the next is kept, or NULL. It may be of what stood at these addresses once. */
+const char *rp_python_known(const void *root, const void *module);
 
 /*
  * What the names of all `items` (a list or tuple) have in common: `names` is a dictionary of them by item, of each the

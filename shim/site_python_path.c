@@ -228,6 +228,8 @@ uint32_t rp_python_module(const struct rp_python *python, struct rp_modules *mod
                           const char *spec)
 {
     uint32_t module = RP_MODULE_UNKNOWN;
+    if (python->_Py_MergeZeroLocalRefcount != NULL)
+        return module; /* a build without a GIL: others change what we read, and references are borrowed */
     while (spec != NULL && module == RP_MODULE_UNKNOWN)
         module = module_of_first(python, modules, frame, spec, &spec);
     return module;

@@ -12,6 +12,7 @@
 
 #define TREE_DEPTH 32           /* modules inside one another */
 #define TREE_MODULES 65536      /* that are looked at: more are no place */
+#define VAIN_SHARE 64           /* so many modules of a search in vain buy one question that is passed over */
 #define COMMON_ITEMS 1024       /* that are looked at */
 #define COMMON_NAMES (1u << 18) /* of a dictionary, that are looked at: behind them nothing has a name */
 
@@ -47,7 +48,8 @@ static struct rp_pyobject *text_new(const struct rp_python *python, const char *
 
 struct search {
     const struct rp_python *python;
-    const struct rp_pyobject *wanted;
+    const struct rp_pyobject *root, *wanted;
+    unsigned number;
     unsigned left; /* modules that may still be looked at */
     struct name name;
 };
@@ -96,16 +98,78 @@ static bool is_beneath(struct search *search, struct rp_pyobject *module, unsign
     struct rp_pyobject *children = children_of(search->python, module);
     if (children == NULL)
         return false;
-    bool found = module == search->wanted || is_beneath_children(search, children, depth + 1);
+    bool first = rp_python_keep(search->root, module, search->name.text, search->name.length, search->number);
+    bool found = first && (module == search->wanted || is_beneath_children(search, children, depth + 1));
     search->python->Py_DecRef(children);
     return found;
+}
+
+/* A new reference to the child of that name, or NULL. */
+static struct rp_pyobject *child_of(const struct rp_python *python, struct rp_pyobject *module, const char *name)
+{
+    struct rp_pyobject *children = children_of(python, module);
+    struct rp_pyobject *child = children != NULL ? rp_python_dict_text(python, children, name) : NULL;
+    if (child != NULL)
+        python->Py_IncRef(child);
+    if (children != NULL)
+        python->Py_DecRef(children);
+    return child;
+}
+
+/* Whether `name` leads from `root` to `module`. */
+static bool leads_to(const struct rp_python *python, struct rp_pyobject *root, const struct rp_pyobject *module,
+                     const char *name)
+{
+    struct rp_pyobject *at = root;
+    char part[RP_MODULE_NAME_MAX + 1];
+    python->Py_IncRef(at);
+    while (*name != '\0' && at != NULL) {
+        size_t length = strcspn(name, ".");
+        memcpy(part, name, length);
+        part[length] = '\0';
+        name += length + (name[length] == '.');
+        struct rp_pyobject *child = child_of(python, at, part);
+        python->Py_DecRef(at);
+        at = child;
+    }
+    bool found = at == module;
+    if (at != NULL)
+        python->Py_DecRef(at);
+    return found;
+}
+
+/* What an earlier search has passed, if it is still there: a new str; else NULL. */
+static struct rp_pyobject *known_place(const struct rp_python *python, struct rp_pyobject *root,
+                                       const struct rp_pyobject *module)
+{
+    const char *known = rp_python_known(root, module);
+    struct rp_pyobject *place = known != NULL ? text_new(python, known, strlen(known)) : NULL;
+    ssize_t length;
+    if (place == NULL)
+        return NULL;
+    const char *text = python->PyUnicode_AsUTF8AndSize(place, &length); /* the table may change while it is followed */
+    if (text != NULL && leads_to(python, root, module, text))
+        return place;
+    python->PyErr_Clear();
+    python->Py_DecRef(place);
+    return NULL;
 }
 
 struct rp_pyobject *rp_python_beneath(const struct rp_python *python, struct rp_pyobject *root,
                                       const struct rp_pyobject *module)
 {
-    struct search search = {.python = python, .wanted = module, .left = TREE_MODULES};
-    return is_beneath(&search, root, 0) ? text_new(python, search.name.text, search.name.length) : NULL;
+    static unsigned searches, passed_over; /* under the GIL */
+    struct rp_pyobject *place = known_place(python, root, module);
+    struct search search = {
+        .python = python, .root = root, .wanted = module, .number = ++searches, .left = TREE_MODULES};
+    if (place != NULL || passed_over > 0) {
+        passed_over -= place == NULL;
+        return place;
+    }
+    if (is_beneath(&search, root, 0))
+        return text_new(python, search.name.text, search.name.length);
+    passed_over = (TREE_MODULES - search.left) / VAIN_SHARE;
+    return NULL;
 }
 
 /* ---------------------------------------------------------------- what names have in common */

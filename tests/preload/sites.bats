@@ -49,6 +49,15 @@ says() {
     says many_parameters "{'- layers.1'}" "{'- -'}"
 }
 
+@test "modules that move in their tree, and trees that are none" {
+    says moved_modules "forward <root>, forward a.c, forward b" "forward <root>, forward d.c, forward a" \
+        "forward <root>, forward -, forward a" "forward <root>, forward g.c, forward -"
+}
+
+@test "very many modules" {
+    says many_modules "{'forward layer59.499.w'} {'forward -'}"
+}
+
 @test "an exception that the caller has set stays set" {
     says pending_exception "ValueError('kept')" "forward layers.0"
 }

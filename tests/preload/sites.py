@@ -214,6 +214,45 @@ def many_parameters():
     print({pipeline.all_gather_params([0]).decode() for _ in range(60)})
 
 
+class Module:
+    def __init__(self, **modules):
+        self._modules = modules
+
+
+DEEPSPEED = """
+class DeepSpeedZeRoOffload:
+    def pre_sub_module_forward_function(self, sub_module):
+        return without_gil.probe_here().decode()
+"""
+exec(compile(DEEPSPEED, "/lib/deepspeed/runtime/zero/parameter_offload.py", "exec"))
+
+
+def moved_modules():
+    """Places are remembered, and are no more what they were."""
+    a, b = Module(c=Module()), Module()
+    offload = DeepSpeedZeRoOffload()
+    offload.module = root = Module(a=a, b=b)
+    ask = offload.pre_sub_module_forward_function
+    print(ask(root), ask(a._modules["c"]), ask(b), sep=", ")
+    root._modules = {"a": b, "d": a}
+    print(ask(root), ask(a._modules["c"]), ask(b), sep=", ")
+    del root._modules["d"]
+    print(ask(root), ask(a._modules["c"]), ask(b), sep=", ")
+    root._modules["e"] = root  # a cycle, and what are no names or no modules
+    root._modules.update({7: a, "\ud800": a, "f": 3, "g": Module(c=a)})
+    print(ask(root), ask(a), ask(3), sep=", ")
+
+
+def many_modules():
+    """Asked for often, found or not: searching all of them each time takes minutes."""
+    offload = DeepSpeedZeRoOffload()
+    experts = lambda: {str(i): Module(w=Module()) for i in range(500)}
+    offload.module = Module(**{f"layer{i}": Module(**experts()) for i in range(60)})
+    ask = offload.pre_sub_module_forward_function
+    last, none = offload.module._modules["layer59"]._modules["499"]._modules["w"], Module()
+    print({ask(last) for _ in range(4000)}, {ask(none) for _ in range(4000)})
+
+
 def pending_exception():
     try:
         FSDPParamGroup("layers.0").pre_forward(with_gil.probe_with_pending_exception)
