@@ -9,10 +9,11 @@
 #include "core/rules/rule.h"
 #include "core/tool/demangle.h"
 #include "core/tool/sites_view.h"
+#include "core/tool/tool.h"
 #include "core/trace/trace_format.h"
 
 #define PATTERN_MAX 150 /* bytes of a pattern, since a line of a file has a bound; a longer one ends in "*" */
-#define NAME_MAX 60     /* bytes of a made-up name */
+#define NAME_BYTES 60   /* bytes of a made-up name */
 
 /* The keys of a pattern and of its condition, by enum rp_site_source, which has the numbers of enum rp_rule_source. */
 static const struct {
@@ -57,36 +58,39 @@ static const struct rp_trace_site *most_counted(const struct rp_trace *trace)
 }
 
 /*
- * One byte of a text as a pattern that matches it: in [] what means something in a pattern or in the file. Returns how
- * many bytes that takes.
+ * `length` bytes of a text, one character, as a pattern that matches them: in [] what means something in a pattern or
+ * in the file, and "?" for a byte that no terminal should see (length 0). Returns how many bytes that takes.
  */
-static int put_pattern_byte(FILE *out, char byte, bool at_edge)
+static int put_pattern_character(FILE *out, const char *text, size_t length, bool at_edge)
 {
-    if ((unsigned char)byte < 0x20 || byte == 0x7f)
+    if (length == 0)
         return fprintf(out, "?");
-    if (strchr("*?[{;", byte) != NULL || (at_edge && strchr(" \"", byte) != NULL))
-        return fprintf(out, "[%c]", byte);
-    return fprintf(out, "%c", byte);
+    if (strchr("*?[{;", *text) != NULL || (at_edge && strchr(" \"", *text) != NULL))
+        return fprintf(out, "[%c]", *text);
+    return fprintf(out, "%.*s", (int)length, text);
 }
 
 /* A line "key = <before>text". */
 static void put_pattern(FILE *out, const char *key, const char *before, const char *text)
 {
+    const char *first = text;
     int used = 0;
     fprintf(out, "%s = %s", key, before);
-    for (size_t i = 0; text[i] != '\0' && used < PATTERN_MAX; i++) {
-        used += put_pattern_byte(out, text[i], i == 0 || text[i + 1] == '\0');
-        if (used >= PATTERN_MAX && text[i + 1] != '\0')
+    while (*text != '\0' && used < PATTERN_MAX) {
+        size_t length = rp_tool_printable(text), step = length > 0 ? length : 1;
+        used += put_pattern_character(out, text, length, text == first || text[1] == '\0');
+        text += step;
+        if (used >= PATTERN_MAX && *text != '\0')
             fputc('*', out);
     }
     fputc('\n', out);
 }
 
 /* A name out of a text: no character that means something in a section's name or in quotes. Returns `name`. */
-static char *make_name(const char *text, char name[NAME_MAX])
+static char *make_name(const char *text, char name[NAME_BYTES])
 {
     size_t length = 0;
-    for (; text[length] != '\0' && length + 1 < NAME_MAX; length++) {
+    for (; text[length] != '\0' && length + 1 < NAME_BYTES; length++) {
         bool plain = (unsigned char)text[length] >= 0x20 && (unsigned char)text[length] < 0x7f;
         name[length] = plain && strchr("[]{}\";", text[length]) == NULL ? text[length] : '-';
     }
@@ -95,7 +99,7 @@ static char *make_name(const char *text, char name[NAME_MAX])
 }
 
 /* "ns::add<float>(float*)" is "add". */
-static char *kernel_name(const char *mangled, char name[NAME_MAX])
+static char *kernel_name(const char *mangled, char name[NAME_BYTES])
 {
     char plain[RP_SITE_TEXT_MAX + 1];
     rp_demangle(mangled, plain, sizeof(plain));
@@ -131,7 +135,7 @@ static void put_where(FILE *out, const struct rp_trace_site *site)
 
 static void put_section(FILE *out, const struct rp_trace_site *site)
 {
-    char section[NAME_MAX], module[NAME_MAX];
+    char section[NAME_BYTES], module[NAME_BYTES];
     make_name(site->text, section);
     if (site->source == RP_SITE_KERNEL)
         kernel_name(site->text, module);

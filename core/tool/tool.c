@@ -65,8 +65,7 @@ static bool is_control(uint32_t code)
            (code >= 0x2066 && code <= 0x2069) || code == 0x200e || code == 0x200f;
 }
 
-/* Bytes of the UTF-8 character that `text` begins with; 0 if it is none, or one that a terminal would obey. */
-static size_t printable_length(const char *text)
+size_t rp_tool_printable(const char *text)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000}; /* by length: less would be a longer way to say it */
     unsigned char first = (unsigned char)text[0];
@@ -87,7 +86,7 @@ char *rp_tool_safe(const char *text, char *out, size_t size)
 {
     size_t used = 0;
     while (*text != '\0' && used + 5 <= size) {
-        size_t length = printable_length(text);
+        size_t length = rp_tool_printable(text);
         if (length == 0) {
             used += (size_t)snprintf(out + used, size - used, "\\x%02x", (unsigned char)*text++);
             continue;

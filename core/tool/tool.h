@@ -57,6 +57,9 @@ const struct rp_trace *rp_tool_find_rank(const char *command, const char *path, 
 /* A field of CSV (RFC 4180): text of a trace, made safe, in quotes where it needs them. */
 void rp_tool_csv_text(FILE *out, const char *text);
 
+/* Bytes of the UTF-8 character that `text` begins with; 0 if it is none, or one that a terminal would obey. */
+size_t rp_tool_printable(const char *text);
+
 /*
  * Copies text of a trace, cut to `size` (terminated): what is not UTF-8, or is a control character, which a terminal
  * would obey, as \xNN. Returns `out`.

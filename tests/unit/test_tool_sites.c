@@ -130,6 +130,9 @@ static void patterns_match_their_text_alone(void **state)
         {{0, RP_SITE_NVTX, 1, " \"bwd\" ", "", "", ""},
          "[ -bwd- ]\nnvtx = [ ]\"bwd\"[ ]\nmodule = \" -bwd- \"\nphase = backward\n"},
         {{0, RP_SITE_NVTX, 1, "a\nb\x7f", "", "", ""}, "[a-b-]\nnvtx = a?b?\nmodule = \"a-b-\"\nphase = forward\n"},
+        {{0, RP_SITE_NVTX, 1, "\u202e\xff\x9b\u00fc", "", "",
+          ""}, /* turned round, no UTF-8, a control sequence, a letter */
+         "[-------]\nnvtx = ?????\u00fc\nmodule = \"-------\"\nphase = forward\n"},
         {{0, RP_SITE_NATIVE, 1, "libmine.so+0x10", "/opt/lib/libmine.so", "", ""},
          "[libmine.so+0x10]\nnative = libmine.so+0x10\nlibrary = */libmine.so\nmodule = \"libmine.so+0x10\"\n"
          "phase = forward\n"},
