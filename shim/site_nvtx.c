@@ -268,14 +268,16 @@ static nvtxStringHandle_t NVTX_API domain_register_string_a(nvtxDomainHandle_t d
 {
     char text[STRING_BYTES];
     (void)domain;
-    return make_string(text, copy_narrow(text, string));
+    size_t length = copy_narrow(text, string);
+    return make_string(text, length);
 }
 
 static nvtxStringHandle_t NVTX_API domain_register_string_w(nvtxDomainHandle_t domain, const wchar_t *string)
 {
     char text[STRING_BYTES];
     (void)domain;
-    return make_string(text, copy_wide(text, string));
+    size_t length = copy_wide(text, string);
+    return make_string(text, length);
 }
 
 /* ---------------------------------------------------------------- the injection */
