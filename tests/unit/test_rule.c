@@ -147,6 +147,30 @@ static void engine_symbols_are_backward(void **state)
     assert_false(rp_rules_match(rules, RP_RULE_NATIVE, "_ZN5torch8autograd4Node4nameEv", "", &match));
 }
 
+static void kernels_of_torch_optimizers_are_told(void **state)
+{
+    static const char *const kernels[] = {
+        "_ZN2at6native52_GLOBAL__N__c815dac0_19_fused_adamw_impl_cu_8b44fa2325multi_tensor_apply_kernel"
+        "INS1_32FusedOptimizerTensorListMetadataILi4EEENS1_20FusedAdamMathFunctorIfLi4ELNS0_9ADAM_MODEE1ELb0EEE",
+        "_ZN2at6native54_GLOBAL__N__f8a10d72_21_ForeachPointwiseOp_cu_ef478fac25multi_tensor_apply_kernel"
+        "INS1_28TensorListScalarListMetadataIfLi3EEENS1_28PointwiseOpScalarListFunctorIfLi3ELi3ELi0EEE",
+        "_ZN2at6native52_GLOBAL__N__4671fab5_19_ForeachTernaryOp_cu_5285c63625multi_tensor_apply_kernel"
+        "INS1_18TensorListMetadataILi2EEENS1_22TernaryOpScalarFunctorIfLi2ELi2ELi0EEE",
+    };
+    struct rp_rule_match match;
+    (void)state;
+    for (size_t i = 0; i < COUNT(kernels); i++) {
+        assert_true(rp_rules_match(rules, RP_RULE_KERNEL, kernels[i], "", &match));
+        assert_int_equal(match.phase, RP_PHASE_OPTIMIZER);
+        assert_null(match.module_rule);
+    }
+    /* what FSDP2 copies its shards with */
+    assert_false(rp_rules_match(rules, RP_RULE_KERNEL,
+                                "_ZN2at6native55_GLOBAL__N__d25d856e_22_ForeachBinaryOpList_cu_a911ec4325multi_tensor_"
+                                "apply_kernelINS1_18TensorListMetadataILi2EEENS1_11CopyFunctorI",
+                                "", &match));
+}
+
 static void methods_are_those_spelled_out(void **state)
 {
     (void)state;
@@ -227,6 +251,7 @@ int main(void)
         cmocka_unit_test(sources_do_not_mix),
         cmocka_unit_test(a_file_is_asked_for),
         cmocka_unit_test(engine_symbols_are_backward),
+        cmocka_unit_test(kernels_of_torch_optimizers_are_told),
         cmocka_unit_test(methods_are_those_spelled_out),
         cmocka_unit_test(later_rules_override),
         cmocka_unit_test(what_matched_is_known),
