@@ -17,7 +17,6 @@
 
 #include "core/log.h"
 
-#define KEY_MAX 512 /* bytes of `job` that are compared */
 #define NAME_TRIES 100
 #define SECONDS_PER_DAY 86400u
 
@@ -36,8 +35,7 @@ static enum rp_status say_failure(const char *path, int cause)
 
 /* ---------------------------------------------------------------- the file `job` */
 
-/* The key in `directory`/job without its line end. RP_NOT_FOUND. */
-static enum rp_status read_job(const char *directory, char key[KEY_MAX])
+enum rp_status rp_run_directory_job(const char *directory, char key[RP_RUN_JOB_MAX])
 {
     char path[RP_RUN_PATH_MAX];
     if (join_path(path, directory, "job") != RP_OK)
@@ -45,7 +43,7 @@ static enum rp_status read_job(const char *directory, char key[KEY_MAX])
     int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (descriptor < 0)
         return RP_NOT_FOUND;
-    ssize_t length = read(descriptor, key, KEY_MAX - 1);
+    ssize_t length = read(descriptor, key, RP_RUN_JOB_MAX - 1);
     close(descriptor);
     if (length <= 0)
         return RP_NOT_FOUND;
@@ -56,14 +54,14 @@ static enum rp_status read_job(const char *directory, char key[KEY_MAX])
 
 static bool same_job(const char *directory, const char *job_key)
 {
-    char key[KEY_MAX];
-    return read_job(directory, key) == RP_OK && strcmp(key, job_key) == 0;
+    char key[RP_RUN_JOB_MAX];
+    return rp_run_directory_job(directory, key) == RP_OK && strcmp(key, job_key) == 0;
 }
 
 /* errno says why. */
 static enum rp_status write_job(const char *directory, const char *job_key)
 {
-    char path[RP_RUN_PATH_MAX], line[KEY_MAX];
+    char path[RP_RUN_PATH_MAX], line[RP_RUN_JOB_MAX];
     int length = snprintf(line, sizeof line, "%s\n", job_key);
     errno = ENAMETOOLONG;
     if (join_path(path, directory, "job") != RP_OK || length < 0 || (size_t)length >= sizeof line)
@@ -176,6 +174,18 @@ bool rp_run_directory_mark(const char *directory, int32_t rank, const char *caus
             return false;
     }
     return first_on_host(directory);
+}
+
+enum rp_status rp_run_directory_failure(const char *directory, char *text, size_t size)
+{
+    char path[RP_RUN_PATH_MAX];
+    if (join_path(path, directory, "failed") != RP_OK)
+        return RP_NOT_FOUND;
+    ssize_t length = readlink(path, text, size - 1);
+    if (length < 0)
+        return RP_NOT_FOUND;
+    text[length] = '\0';
+    return RP_OK;
 }
 
 /* ---------------------------------------------------------------- finding, naming */

@@ -7,12 +7,14 @@
 #define RP_RUN_DIRECTORY_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "core/status.h"
 
 #define RP_RUN_PATH_MAX 4096
+#define RP_RUN_JOB_MAX 512 /* bytes of a job's key that are read, with the zero at its end */
 
 /*
  * Makes `path` with `job` in it, under another name and then renamed, or joins one whose `job` holds the same key.
@@ -26,6 +28,12 @@ enum rp_status rp_run_directory_claim(const char *path, int32_t rank, const char
  * mark can be left (the directory is gone, no inodes), another rank of this host.
  */
 bool rp_run_directory_mark(const char *directory, int32_t rank, const char *cause);
+
+/* The key in the directory's file `job`, without its line end. RP_NOT_FOUND. Nothing is said. */
+enum rp_status rp_run_directory_job(const char *directory, char key[RP_RUN_JOB_MAX]);
+
+/* What the mark says, cut at `size` (at least 1). RP_NOT_FOUND: there is none. Nothing is said. */
+enum rp_status rp_run_directory_failure(const char *directory, char *text, size_t size);
 
 /* The reprise-* in `parent` whose `job` holds the key. RP_NOT_FOUND: none yet. Nothing is said. */
 enum rp_status rp_run_directory_find(const char *parent, const char *job_key, char path_out[RP_RUN_PATH_MAX]);

@@ -228,6 +228,8 @@ struct rp_trace {
     struct rp_modules *modules;
     uint64_t lost_launches, lost_ops, lost_fingerprints;
     double ns_per_tick;
+    bool clocked;           /* that was measured over the run; else it is an estimate of when the run began */
+    uint64_t last_clock;    /* ticks of the last CLOCK record, at most about a second before the end; 0: none */
     bool complete;          /* the writer finished; false: cut short, or still being written */
     uint64_t dropped_bytes; /* bytes at the end that are no whole block */
 };

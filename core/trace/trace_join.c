@@ -313,17 +313,21 @@ static void join_site_counts(struct rp_trace_parse *parse)
 #define CLOCK_SPAN_NS 1000000u /* a shorter span says less than the estimate */
 
 /* From the start to the last CLOCK record; where the wall clock was set meanwhile, the writer's estimate. */
-static double ns_per_tick(const struct rp_trace_parse *parse)
+static void join_clock(const struct rp_trace_parse *parse)
 {
-    const struct rp_trace_identity *identity = &parse->trace->identity;
+    struct rp_trace *trace = parse->trace;
+    const struct rp_trace_identity *identity = &trace->identity;
     double estimate = identity->ticks_per_second == 0 ? 0 : 1e9 / (double)identity->ticks_per_second;
     const struct rp_file_clock *clock = &parse->clock;
+    trace->last_clock = clock->ticks;
+    trace->ns_per_tick = estimate == 0 ? 1 : estimate;
     if (clock->ticks <= identity->start_ticks || clock->wall_ns < identity->start_wall_ns + CLOCK_SPAN_NS)
-        return estimate == 0 ? 1 : estimate;
+        return;
     double measured =
         (double)(clock->wall_ns - identity->start_wall_ns) / (double)(clock->ticks - identity->start_ticks);
-    bool plausible = estimate == 0 || (measured > estimate * 0.99 && measured < estimate * 1.01);
-    return plausible ? measured : estimate;
+    trace->clocked = estimate == 0 || (measured > estimate * 0.99 && measured < estimate * 1.01);
+    if (trace->clocked)
+        trace->ns_per_tick = measured;
 }
 
 enum rp_status rp_trace_parse_finish(struct rp_trace_parse *parse)
@@ -339,7 +343,7 @@ enum rp_status rp_trace_parse_finish(struct rp_trace_parse *parse)
     sort_kernels(parse->trace);
     sort_sites(parse->trace);
     join_site_counts(parse);
-    parse->trace->ns_per_tick = ns_per_tick(parse);
+    join_clock(parse);
     parse->trace->complete = parse->ended;
     return RP_OK;
 }

@@ -251,6 +251,21 @@ static void what_is_put_comes_out(void **state)
     rp_trace_free(trace);
 }
 
+/* Set in the middle of the run, the wall clock says nothing of the ticks, and times are those of the estimate. */
+static void a_clock_that_was_set(void **state)
+{
+    (void)state;
+    struct rp_trace *trace = NULL;
+    struct rp_trace_writer *writer = writer_make(0);
+    assert_int_equal(rp_trace_put_clock(writer, 2001000, 1700000003600000000u), RP_OK);
+    assert_int_equal(rp_trace_finish(writer), RP_OK);
+    assert_int_equal(rp_trace_read(scratch_path(&scratch, "rank-0.rpt"), &trace), RP_OK);
+    assert_false(trace->clocked);
+    assert_int_equal(trace->last_clock, 2001000);
+    assert_true(trace->ns_per_tick > 0.4999 && trace->ns_per_tick < 0.5001);
+    rp_trace_free(trace);
+}
+
 /* Two threads, written as they come; one stretch written twice as it grows; launches of an op that was lost. */
 static void ops_are_in_order_and_own_their_launches(void **state)
 {
@@ -1017,6 +1032,7 @@ int main(void)
         TEST(what_is_put_comes_out),
         TEST(replay_is_kept),
         TEST(ops_are_in_order_and_own_their_launches),
+        TEST(a_clock_that_was_set),
         TEST(launches_without_an_op_are_kept),
         TEST(launches_before_the_first_op_of_a_thread_belong_to_the_op_of_another),
         TEST(long_texts_are_cut),
