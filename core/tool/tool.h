@@ -23,6 +23,7 @@
     X(show, "DIR|FILE", "print the ops of a recorded run, step by step, with module and phase") \
     X(sites, "DIR|FILE", "list where calls were issued, with the rules that named them")        \
     X(diff, "A B", "compare two recorded runs and name the first difference")                   \
+    X(ranks, "DIR", "check the ranks of a recorded run against each other")                     \
     X(help, "[COMMAND|--markdown]", "print the commands and the REPRISE_* variables, or one command's help")
 
 #define X(name, arguments, summary) int rp_cmd_##name(int argc, char **argv);
@@ -31,7 +32,7 @@ RP_COMMANDS(X)
 
 enum rp_exit {
     RP_EXIT_OK = 0,
-    RP_EXIT_DIFFERENT = 1, /* diff: the runs are not the same */
+    RP_EXIT_DIFFERENT = 1, /* diff, ranks: they are not the same */
     RP_EXIT_ERROR = 2,
     RP_EXIT_CANNOT_RUN = 126, /* run: as a shell says it */
     RP_EXIT_NO_COMMAND = 127,
