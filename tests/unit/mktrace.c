@@ -22,6 +22,11 @@
  *   adam=0                     launches behind each step's norm that belong to layers.0 optimizer
  *   single=0                   1: each launch by itself too, and the early ones
  *   sites=0                    1: what was seen at collectives, and kernels
+ *   receive=0                  1: what the rank before sends is received
+ *   norm=0                     bits of what is changed of the all-reduce of rank `only` from `at` on: 1 its bytes, 2
+ * its reduction, 4 its type and size, 8 it is a broadcast end=-1                     the step before which rank `only`
+ * ends, its file not completed (-1: none) late=0                     ticks of 1 us that rank `only` is later than the
+ * others alone=0                    1: rank `only` is of another run
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -65,7 +70,12 @@
     X(early, 0)        \
     X(adam, 0)         \
     X(single, 0)       \
-    X(sites, 0)
+    X(sites, 0)        \
+    X(receive, 0)      \
+    X(norm, 0)         \
+    X(end, -1)         \
+    X(late, 0)         \
+    X(alone, 0)
 
 static struct {
 #define X(name, value) int name;
@@ -224,6 +234,24 @@ static void put_layer(struct maker *maker, enum rp_op_kind kind, int layer, enum
     put(maker, &op, is_changed(maker, set.launches, layer) ? 8 : 7, content);
 }
 
+static bool is_norm_changed(const struct maker *maker, int bit)
+{
+    return (set.norm & bit) != 0 && maker->step >= set.at && set.only == maker->rank;
+}
+
+static void change_norm(const struct maker *maker, struct rp_op *norm)
+{
+    if (is_norm_changed(maker, 2))
+        norm->redop = RP_REDOP_MAX;
+    if (is_norm_changed(maker, 4))
+        norm->dtype = RP_DTYPE_FLOAT64;
+    if (!is_norm_changed(maker, 8))
+        return;
+    norm->kind = RP_OP_BROADCAST;
+    norm->redop = RP_REDOP_NONE;
+    norm->root = 0;
+}
+
 static void put_beside(struct maker *maker)
 {
     struct rp_op allocation = make_op(maker, RP_OP_MALLOC, 4096, RP_MODULE_UNKNOWN, RP_PHASE_UNKNOWN);
@@ -233,13 +261,20 @@ static void put_beside(struct maker *maker)
     send.comm = WORLD;
     send.root = (maker->rank + 1) % set.ranks;
     put(maker, &send, 0, 0);
+    if (set.receive) {
+        struct rp_op receive = make_op(maker, RP_OP_RECV, 512, RP_MODULE_UNKNOWN, RP_PHASE_OTHER);
+        receive.comm = WORLD;
+        receive.root = (maker->rank + set.ranks - 1) % set.ranks;
+        put(maker, &receive, 0, 0);
+    }
     struct rp_op norm = make_op(maker, RP_OP_ALL_REDUCE, 1, NORM_MODULE, RP_PHASE_OPTIMIZER);
     norm.dtype = RP_DTYPE_FLOAT32;
     norm.redop = RP_REDOP_SUM;
     norm.comm = NORM;
     norm.position = maker->position[NORM]++;
     norm.flags = set.fingerprints ? RP_OP_FINGERPRINTED : 0;
-    put(maker, &norm, 2, hash((uint64_t)maker->step, 77, 0));
+    change_norm(maker, &norm);
+    put(maker, &norm, 2, hash((uint64_t)maker->step, 77, is_norm_changed(maker, 1)));
     put_adam(maker, norm.begin);
 }
 
@@ -300,7 +335,7 @@ static void put_names(struct maker *maker)
                                  .nranks = set.ranks,
                                  .rank = maker->rank,
                                  .parent = RP_NO_COMM,
-                                 .key = 1,
+                                 .key = set.alone && set.only == maker->rank ? 2 : 1,
                                  .made = maker->now,
                                  .origin = RP_COMM_INIT,
                                  .name = "world"};
@@ -347,19 +382,22 @@ static void make_rank(const char *directory, int rank)
                                          .host = "node-a",
                                          .program = "train.py"};
     struct maker maker = {.rank = rank, .now = identity.start_ticks};
+    bool ends = set.end >= 0 && set.only == rank;
+    int steps = ends && set.end < set.steps ? set.end : set.steps;
     must(trace_file_create(directory, &identity, &maker.writer), directory);
     put_names(&maker);
     put_early(&maker);
     if (set.replay >= 0)
         put_state(&maker, RP_STATE_REPLAY_LEARNING, WORLD, NULL);
-    for (maker.step = 0; maker.step < set.steps; maker.step++)
+    maker.now += set.only == rank ? (uint64_t)set.late : 0;
+    for (maker.step = 0; maker.step < steps; maker.step++)
         put_step(&maker);
     put_states(&maker);
     if (set.sites)
         put_sites(&maker);
     if (set.lost > 0)
         must(rp_trace_put_loss(maker.writer, 0, (uint64_t)set.lost, 0, 0), "loss");
-    if (!set.finish) {
+    if (!set.finish || ends) {
         must(rp_trace_flush(maker.writer), "flush");
         rp_trace_abandon(maker.writer);
         return;
