@@ -3,7 +3,6 @@
  *
  * Threads: pure.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,21 +41,27 @@ static bool has_peers(const struct rp_trace *trace)
 
 /*
  * A job's key is that of the largest communicator of its ranks, or a launcher's. A trace whose communicators are
- * neither that one nor those of any other trace is of another run, and so is a second one of the same rank.
+ * neither that one nor those of any other trace is of another run.
  */
-static bool is_of_other_run(const struct rp_trace_run *run, size_t rank, const char *job)
+static bool has_other_keys(const struct rp_trace_run *run, const struct rp_trace *trace, const char *job)
 {
-    const struct rp_trace *trace = run->ranks[rank];
-    unsigned long long key;
-    for (size_t i = 0; i < rank; i++) {
-        if (run->ranks[i]->identity.rank == trace->identity.rank)
-            return true;
-    }
+    static const char prefix[] = "comm=";
     if (trace->comm_count == 0)
         return false;
-    if (job != NULL && sscanf(job, "comm=%16llx", &key) == 1)
-        return !has_key(trace, key);
+    if (job != NULL && strncmp(job, prefix, sizeof(prefix) - 1) == 0)
+        return !has_key(trace, strtoull(job + sizeof(prefix) - 1, NULL, 16));
     return run->count > 1 && has_peers(trace) && !shares_a_communicator(run, trace);
+}
+
+/* A second trace of a rank is of another run, too. */
+static bool is_second(const struct rp_ranks *ranks, size_t rank)
+{
+    for (size_t r = 0; r < rank; r++) {
+        if (!ranks->ranks[r].other_run &&
+            ranks->ranks[r].trace->identity.rank == ranks->ranks[rank].trace->identity.rank)
+            return true;
+    }
+    return false;
 }
 
 static int32_t larger(int32_t a, int32_t b)
@@ -97,7 +102,8 @@ static enum rp_status take_ranks(const struct rp_trace_run *run, const char *job
     for (size_t r = 0; r < run->count; r++) {
         if (run->ranks[r]->op_count >= UINT32_MAX)
             return RP_UNSUPPORTED;
-        ranks->ranks[r] = (struct rp_ranks_rank){.trace = run->ranks[r], .other_run = is_of_other_run(run, r, job)};
+        ranks->ranks[r].trace = run->ranks[r];
+        ranks->ranks[r].other_run = has_other_keys(run, run->ranks[r], job) || is_second(ranks, r);
     }
     ranks->expected = expected_ranks(ranks);
     return RP_OK;

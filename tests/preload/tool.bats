@@ -714,7 +714,7 @@ END
 
 @test "help: every command and every variable" {
     succeeds help
-    for name in run show sites diff help; do grep -Eq "^  reprise $name +" out; done
+    for name in run show sites diff ranks help; do grep -Eq "^  reprise $name +" out; done
     for name in MODE TRACE LOG BUDGET TIMEOUT VERIFY STRICT; do grep -q "^  REPRISE_$name " out; done
     cp out long
     succeeds --help
@@ -728,7 +728,7 @@ END
 }
 
 @test "help: of one command" {
-    for name in run show sites diff help; do
+    for name in run show sites diff ranks help; do
         succeeds $name --help
         cp out long
         succeeds help $name

@@ -677,6 +677,16 @@ static void test_rank_twice(void **state)
     assert_other_run(compare(world), 2);
 }
 
+/* Of two traces of one rank the one that has the job's communicators is it, wherever it stands. */
+static void test_rank_twice_and_other_run(void **state)
+{
+    struct world *world = *state;
+    world->traces[1]->identity.rank = 0;
+    world->traces[0]->comms[0].key = 77;
+    world->traces[0]->comms[1].key = 78;
+    assert_other_run(compare_job(world, "comm=000000000000000a"), 0);
+}
+
 static void test_lost_call(void **state)
 {
     struct world *world = *state;
@@ -808,6 +818,7 @@ int main(void)
         TEST(test_other_run),
         TEST(test_other_run_by_job),
         TEST(test_rank_twice),
+        TEST(test_rank_twice_and_other_run),
         TEST(test_lost_call),
         TEST(test_lost_end),
         TEST(test_strange_values),

@@ -246,6 +246,8 @@ static void what_is_put_comes_out(void **state)
     assert_int_equal(trace->lost_fingerprints, 1);
     /* 2,000,000 ticks in 1,000,000 ns */
     assert_true(trace->ns_per_tick > 0.4999 && trace->ns_per_tick < 0.5001);
+    assert_true(trace->clocked);
+    assert_int_equal(trace->last_clock, 2001000);
     assert_true(rp_trace_ns(trace, 3000) > 999 && rp_trace_ns(trace, 3000) < 1001);
     assert_true(rp_trace_ns(trace, 0) < 0);
     rp_trace_free(trace);
