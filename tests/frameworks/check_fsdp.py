@@ -4,12 +4,13 @@
     python3 tests/frameworks/check_fsdp.py --build build --out /tmp/check
 
 Checks: losses bit-equal with and without; module and phase of every gather and reduce-scatter of FSDP2, in order, also
-with recompute, a shared block and evaluation between steps; two equal runs are the same by bytes; a skipped layer and
-one more layer are found where they are. Prints a line a check, then "N passed, N failed".
+with recompute, a shared block and evaluation between steps; two equal runs are the same by bytes; what other runs do
+otherwise first is named. Prints a line a check, then "N passed, N failed".
 """
 
 import argparse
 import pathlib
+import re
 import sys
 
 import expected
@@ -31,6 +32,22 @@ RUNS = {  # name: arguments of fsdp_train.py, how it is started
     "more": (["--layers", "5"], "record"),
     "fsdp1-fp32": (["--sharding", "fsdp1", "--fp32"], "record"),
     "fsdp1": (["--sharding", "fsdp1"], "record"),
+    "seed": (["--seed", "1"], "record"),
+    "rate": (["--lr-from", "3", "2e-4"], "record"),
+    "microbatches": (["--ga", "3"], "record"),
+    "long": (["--steps", "16"], "record"),
+    "long-replayed": (["--steps", "16"], "replay"),
+}
+# (left, right): exit code, what the first line of `reprise diff` is. A step's new learning rate is in the weights behind it.
+DIFFS = {
+    ("first", "second"): (0, r"(the )?same\b.* bytes"),
+    ("first", "skip"): (1, rf"different: .*layers\.{SMALL['layers'] // 2} forward.*all-gather"),
+    ("first", "more"): (1, r"different: step 1, layers\.4 forward, all-gather"),
+    ("first", "seed"): (1, r"different: step 1, <root> forward, all-gather .*: other bytes"),
+    ("first", "rate"): (1, r"different: step 4, <root> forward, all-gather .*: other bytes"),
+    ("first", "microbatches"): (1, r"different: step 1, <root> forward, all-gather .*: only in B"),
+    ("first", "recompute"): (1, r"different: step 1, layers\.\d (backward|recompute)"),
+    ("long", "long-replayed"): (0, r"the same"),
 }
 
 
@@ -90,13 +107,10 @@ def main():
         total, modules, phases, names = named(runner, name)
         check(f"names {name}", total > 0 and phases == total, f"{modules} modules, {phases} phases of {total}: {names}")
 
-    status, text = runner.diff("first", "second")
-    check("diff of equal runs", status == 0 and "bytes" in text.splitlines()[0], text.splitlines()[:1])
-    status, text = runner.diff("first", "skip")
-    skipped = f"layers.{SMALL['layers'] // 2} forward"
-    check("diff with a skipped layer", status == 1 and skipped in text.splitlines()[0], text.splitlines()[:1])
-    status, text = runner.diff("first", "more")
-    check("diff with one more layer", status == 1 and "layers.4 forward" in text.splitlines()[0], text.splitlines()[:1])
+    for (left, right), (code, wanted) in DIFFS.items():
+        status, text = runner.diff(left, right)
+        line = (text.splitlines() or [""])[0]
+        check(f"diff {left} {right}", status == code and re.match(wanted, line), line)
     sys.exit(runs.summary())
 
 
