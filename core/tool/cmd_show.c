@@ -10,7 +10,7 @@
 #include "core/tool/plan_view.h"
 #include "core/tool/rows.h"
 #include "core/tool/summary.h"
-#include "core/tool/timeline.h"
+#include "core/compare/timeline.h"
 #include "core/tool/timeline_view.h"
 #include "core/tool/tool.h"
 

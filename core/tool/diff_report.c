@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "core/compare/pair.h"
+#include "core/compare/timeline.h"
 #include "core/tool/rows.h"
 #include "core/tool/summary.h"
-#include "core/tool/timeline.h"
 #include "core/tool/tool.h"
 
 #define BEFORE 3 /* ops of the lane shown before a difference */

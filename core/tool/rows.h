@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "core/tool/timeline.h"
+#include "core/compare/timeline.h"
 #include "core/trace/trace.h"
 
 /* What a line ends with: the launches behind the op and its fingerprint, or where a gather's bytes came from. */

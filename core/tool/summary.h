@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "core/tool/timeline.h"
+#include "core/compare/timeline.h"
 #include "core/trace/trace.h"
 
 /* A line about the run and a table of its ranks. */

@@ -1,4 +1,4 @@
-#include "core/tool/timeline.h"
+#include "core/compare/timeline.h"
 
 #include <stdlib.h>
 
@@ -91,16 +91,36 @@ static enum rp_status cut_nothing(size_t op_count, struct rp_step **steps_out, s
     return RP_OK;
 }
 
-static enum rp_status cut_lane(const struct rp_trace *trace, uint32_t comm, struct rp_step **steps_out,
-                               size_t *count_out)
+/* CONTENT: half of the whole steps, and two, have a gather that sends what was not sent before. Indices are the lane's.
+ */
+static enum rp_timeline_basis basis_of(const struct lane *lane, const struct rp_step *steps, size_t count)
+{
+    size_t whole = 0, fresh = 0;
+    for (size_t step = 0; step < count; step++) {
+        size_t end = step + 1 < count ? steps[step + 1].first : lane->count;
+        bool is_fresh = false;
+        for (size_t i = steps[step].first; i < end; i++) {
+            if (lane->items[i].step)
+                return RP_TIMELINE_ANNOTATION;
+            is_fresh = is_fresh || lane->items[i].class == RP_CYCLE_FRESH;
+        }
+        whole += steps[step].kind == RP_STEP_WHOLE;
+        fresh += steps[step].kind == RP_STEP_WHOLE && is_fresh;
+    }
+    return fresh >= 2 && fresh >= whole - fresh ? RP_TIMELINE_CONTENT : RP_TIMELINE_REPETITION;
+}
+
+static enum rp_status cut_lane(const struct rp_trace *trace, uint32_t comm, struct rp_timeline *timeline)
 {
     struct lane lane;
     enum rp_status status = lane_create(trace, comm, &lane);
     if (status != RP_OK)
         return status;
-    status = rp_steps_cut(lane.items, lane.count, steps_out, count_out);
-    for (size_t i = 1; status == RP_OK && i < *count_out; i++)
-        (*steps_out)[i].first = lane.index[(*steps_out)[i].first];
+    status = rp_steps_cut(lane.items, lane.count, &timeline->steps, &timeline->count);
+    if (status == RP_OK)
+        timeline->basis = basis_of(&lane, timeline->steps, timeline->count);
+    for (size_t i = 1; status == RP_OK && i < timeline->count; i++)
+        timeline->steps[i].first = lane.index[timeline->steps[i].first];
     lane_free(&lane);
     return status;
 }
@@ -115,7 +135,7 @@ enum rp_status rp_timeline_create(const struct rp_trace *trace, struct rp_timeli
     if (comm == RP_NO_COMM)
         status = cut_nothing(trace->op_count, &timeline.steps, &timeline.count);
     else
-        status = cut_lane(trace, comm, &timeline.steps, &timeline.count);
+        status = cut_lane(trace, comm, &timeline);
     if (status != RP_OK)
         return status;
     for (size_t i = 0; i < timeline.count; i++)

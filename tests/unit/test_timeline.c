@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "core/tool/timeline.h"
+#include "core/compare/timeline.h"
 #include "tests/unit/tool_trace.h"
 
 enum { STEP_OPS = 7 };

@@ -2,17 +2,21 @@
  * The steps of one rank's trace, in its unified order. They are found on the lane with the most gathers (steps.h)
  * and cut the whole order: an op of another lane belongs to the step in which it began.
  */
-#ifndef RP_TOOL_TIMELINE_H
-#define RP_TOOL_TIMELINE_H
+#ifndef RP_TIMELINE_H
+#define RP_TIMELINE_H
 
 #include "core/steps/steps.h"
 #include "core/trace/trace.h"
+
+/* By what the steps were found. REPETITION: calls that repeat; a step may then be a microbatch. */
+enum rp_timeline_basis { RP_TIMELINE_REPETITION, RP_TIMELINE_CONTENT, RP_TIMELINE_ANNOTATION };
 
 struct rp_timeline {
     struct rp_step *steps; /* `first` is an index in trace->ops; the first step begins at 0 */
     size_t count;          /* 0 only if there are no ops */
     size_t whole;          /* how many are RP_STEP_WHOLE */
     size_t op_count;       /* end of the last one */
+    enum rp_timeline_basis basis;
 };
 
 /* The caller frees it. RP_NO_MEMORY. */
