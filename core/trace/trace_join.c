@@ -1,6 +1,6 @@
 /*
  * Puts a trace together: modules by their file's numbers, the unified order, then launches and fingerprints to their
- * ops, in linear time through a hash table from a key of an op to its index; counts to their sites.
+ * ops, in linear time; counts to their sites.
  */
 #include "core/trace/trace_parse.h"
 
@@ -12,13 +12,22 @@ struct join_key {
     uint32_t number; /* thread, or comm */
 };
 
-/* Open addressing, at most half full. */
+/*
+ * Finds ops by a key. Records come in the order of their ops but for threads that take turns, so the next ops are
+ * looked at first; the table, which is slower to make than all of that, only when one is not there. Open addressing, at
+ * most half full.
+ */
 struct join_table {
     const struct rp_trace *trace;
     struct join_key (*key_of)(const struct rp_trace_op *op);
-    uint32_t *slots; /* index + 1; 0: empty */
+    bool lanes_only; /* ops without a position have no key */
+    size_t next;     /* index of the op found last */
+    uint32_t *slots; /* index + 1; 0: empty. NULL: not made yet */
     size_t mask;
+    bool failed; /* there was no memory for it */
 };
+
+#define NEAR 16
 
 static struct join_key launch_key(const struct rp_trace_op *op)
 {
@@ -44,20 +53,58 @@ static uint32_t *join_slot(const struct join_table *table, struct join_key key)
     }
 }
 
-static enum rp_status join_make(struct join_table *table, const struct rp_trace *trace,
-                                struct join_key (*key_of)(const struct rp_trace_op *))
+static bool has_key(const struct join_table *table, const struct rp_trace_op *op)
 {
-    size_t room = 16;
-    while (room < trace->op_count * 2)
-        room *= 2;
-    *table = (struct join_table){trace, key_of, calloc(room, sizeof *table->slots), room - 1};
-    return table->slots == NULL ? RP_NO_MEMORY : RP_OK;
+    return !table->lanes_only || op->op.position != RP_NO_POSITION;
 }
 
-static struct rp_trace_op *join_find(const struct join_table *table, struct rp_trace *trace, struct join_key key)
+static void join_make(struct join_table *table)
 {
-    uint32_t slot = *join_slot(table, key);
-    return slot == 0 ? NULL : &trace->ops[slot - 1];
+    size_t room = 16;
+    while (room < table->trace->op_count * 2)
+        room *= 2;
+    table->mask = room - 1;
+    table->slots = calloc(room, sizeof *table->slots);
+    table->failed = table->slots == NULL;
+    for (size_t i = 0; i < table->trace->op_count && !table->failed; i++) {
+        const struct rp_trace_op *op = &table->trace->ops[i];
+        if (has_key(table, op))
+            *join_slot(table, table->key_of(op)) = (uint32_t)i + 1;
+    }
+}
+
+/* False: it is not among the next ones. */
+static bool join_find_near(struct join_table *table, struct join_key key)
+{
+    size_t end = table->trace->op_count - table->next < NEAR ? table->trace->op_count : table->next + NEAR;
+    for (size_t i = table->next; i < end; i++) {
+        struct join_key other = table->key_of(&table->trace->ops[i]);
+        if (other.value == key.value && other.number == key.number && has_key(table, &table->trace->ops[i])) {
+            table->next = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* NULL: there is none, or the table has failed. */
+static struct rp_trace_op *join_find(struct join_table *table, struct rp_trace *trace, struct join_key key)
+{
+    if (join_find_near(table, key))
+        return &trace->ops[table->next];
+    if (table->slots == NULL && !table->failed)
+        join_make(table);
+    uint32_t slot = table->failed ? 0 : *join_slot(table, key);
+    if (slot == 0)
+        return NULL;
+    table->next = slot - 1;
+    return &trace->ops[slot - 1];
+}
+
+static enum rp_status join_end(struct join_table *table)
+{
+    free(table->slots);
+    return table->failed ? RP_NO_MEMORY : RP_OK;
 }
 
 /* ---------------------------------------------------------------- modules */
@@ -127,8 +174,7 @@ static void take_event_of_others(const struct rp_trace *trace, uint64_t after_be
 }
 
 /* A later record of a stretch has the greater counts. */
-static void join_stretch(struct rp_trace_parse *parse, const struct join_table *table,
-                         const struct rp_file_stretch *stretch)
+static void join_stretch(struct rp_trace_parse *parse, struct join_table *table, const struct rp_file_stretch *stretch)
 {
     struct rp_trace *trace = parse->trace;
     struct rp_trace_part *part = &trace->parts[trace->part_count++];
@@ -151,8 +197,7 @@ static void join_stretch(struct rp_trace_parse *parse, const struct join_table *
         part->event = (struct rp_event){op->op.module, (enum rp_phase)op->op.phase};
 }
 
-static void join_launch(struct rp_trace_parse *parse, const struct join_table *table,
-                        const struct rp_file_launch *launch)
+static void join_launch(struct rp_trace_parse *parse, struct join_table *table, const struct rp_file_launch *launch)
 {
     struct rp_trace *trace = parse->trace;
     const struct rp_trace_op *op = join_find(table, trace, (struct join_key){launch->after_begin, launch->thread});
@@ -174,19 +219,16 @@ static void join_launch(struct rp_trace_parse *parse, const struct join_table *t
 static enum rp_status join_launches(struct rp_trace_parse *parse)
 {
     struct rp_trace *trace = parse->trace;
-    struct join_table table;
+    struct join_table table = {.trace = trace, .key_of = launch_key};
     trace->parts = calloc(parse->stretches_count + 1, sizeof *trace->parts);
     trace->launches = calloc(parse->launches_count + 1, sizeof *trace->launches);
-    if (trace->parts == NULL || trace->launches == NULL || join_make(&table, trace, launch_key) != RP_OK)
+    if (trace->parts == NULL || trace->launches == NULL)
         return RP_NO_MEMORY;
-    for (size_t i = 0; i < trace->op_count; i++)
-        *join_slot(&table, launch_key(&trace->ops[i])) = (uint32_t)i + 1;
     for (size_t i = 0; i < parse->stretches_count; i++)
         join_stretch(parse, &table, &parse->stretches[i]);
     for (size_t i = 0; i < parse->launches_count; i++)
         join_launch(parse, &table, &parse->launches[i]);
-    free(table.slots);
-    return RP_OK;
+    return join_end(&table);
 }
 
 /* ---------------------------------------------------------------- fingerprints */
@@ -194,13 +236,7 @@ static enum rp_status join_launches(struct rp_trace_parse *parse)
 static enum rp_status join_fingerprints(struct rp_trace_parse *parse)
 {
     struct rp_trace *trace = parse->trace;
-    struct join_table table;
-    enum rp_status status = join_make(&table, trace, fingerprint_key);
-    if (status != RP_OK)
-        return status;
-    for (size_t i = 0; i < trace->op_count; i++)
-        if (trace->ops[i].op.position != RP_NO_POSITION)
-            *join_slot(&table, fingerprint_key(&trace->ops[i])) = (uint32_t)i + 1;
+    struct join_table table = {.trace = trace, .key_of = fingerprint_key, .lanes_only = true};
     for (size_t i = 0; i < parse->fingerprints_count; i++) {
         const struct rp_file_fingerprint *from = &parse->fingerprints[i];
         struct rp_trace_op *op = join_find(&table, trace, (struct join_key){from->position, from->comm});
@@ -210,8 +246,7 @@ static enum rp_status join_fingerprints(struct rp_trace_parse *parse)
         op->fingerprint[1] = from->value[1];
         op->has_fingerprint = true;
     }
-    free(table.slots);
-    return RP_OK;
+    return join_end(&table);
 }
 
 /* ---------------------------------------------------------------- order */
