@@ -259,6 +259,23 @@ const char *rp_trace_kernel_name(const struct rp_trace *trace, uint64_t hash);
 /* Nanoseconds from the trace's start to `ticks`. */
 double rp_trace_ns(const struct rp_trace *trace, uint64_t ticks);
 
+struct rp_trace_file {
+    int32_t rank; /* of its name, or, where one file was asked for, of its header */
+    char *path;
+};
+
+struct rp_trace_files { /* the files of a run */
+    struct rp_trace_file *of;
+    size_t count; /* sorted by rank */
+};
+
+/*
+ * `path`: a directory, or one rank's file. For those who do not want all ranks in memory at once. RP_NOT_FOUND: no
+ * rank-*.rpt in it. Errors logged once.
+ */
+enum rp_status rp_trace_files_list(const char *path, struct rp_trace_files *files_out);
+void rp_trace_files_free(struct rp_trace_files *files);
+
 struct rp_trace_run { /* the traces of a run */
     struct rp_trace **ranks;
     size_t count; /* sorted by rank */

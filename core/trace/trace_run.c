@@ -26,31 +26,39 @@ static bool is_rank_file(const char *name)
     return digits > 0 && strcmp(number + digits, suffix) == 0;
 }
 
-static enum rp_status add_trace(struct rp_trace_run *run, const char *path)
+/* ---------------------------------------------------------------- its files */
+
+static enum rp_status add_file(struct rp_trace_files *files, const char *path, int32_t rank)
 {
-    struct rp_trace **ranks = realloc(run->ranks, (run->count + 1) * sizeof(struct rp_trace *));
-    if (ranks == NULL) {
+    struct rp_trace_file *of = realloc(files->of, (files->count + 1) * sizeof *of);
+    if (of != NULL)
+        files->of = of;
+    char *copy = of == NULL ? NULL : strdup(path);
+    if (copy == NULL) {
         rp_log(RP_LOG_ERROR, "trace", "%s: %s", path, rp_status_text(RP_NO_MEMORY));
         return RP_NO_MEMORY;
     }
-    run->ranks = ranks;
-    enum rp_status status = rp_trace_read(path, &run->ranks[run->count]);
-    if (status == RP_OK)
-        run->count++;
-    return status;
+    of[files->count++] = (struct rp_trace_file){rank, copy};
+    return RP_OK;
 }
 
 static int by_rank(const void *left, const void *right)
 {
-    const struct rp_trace *a = *(struct rp_trace *const *)left, *b = *(struct rp_trace *const *)right;
-    return (a->identity.rank > b->identity.rank) - (a->identity.rank < b->identity.rank);
+    const struct rp_trace_file *a = left, *b = right;
+    return (a->rank > b->rank) - (a->rank < b->rank);
 }
 
-static enum rp_status add_directory(struct rp_trace_run *run, DIR *directory, const char *path)
+/* What is too large for a rank is the largest one. */
+static int32_t rank_of_name(const char *name)
+{
+    long rank = strtol(strchr(name, '-') + 1, NULL, 10);
+    return rank > INT32_MAX ? INT32_MAX : (int32_t)rank;
+}
+
+static enum rp_status list_directory(struct rp_trace_files *files, DIR *directory, const char *path)
 {
     const struct dirent *entry;
     enum rp_status status = RP_OK;
-    bool left_out = false;
     while (status == RP_OK && (entry = readdir(directory)) != NULL) {
         char file[PATH_MAX];
         if (!is_rank_file(entry->d_name))
@@ -60,38 +68,87 @@ static enum rp_status add_directory(struct rp_trace_run *run, DIR *directory, co
             rp_log(RP_LOG_ERROR, "trace", "%s: the path is too long", path);
             status = RP_IO;
         } else {
-            status = add_trace(run, file);
-        }
-        if (status == RP_TRUNCATED) { /* not even a header: the rank is left out, which has been said */
-            left_out = true;
-            status = RP_OK;
+            status = add_file(files, file, rank_of_name(entry->d_name));
         }
     }
-    if (status == RP_OK && run->count == 0 && left_out) {
-        status = RP_TRUNCATED;
-    } else if (status == RP_OK && run->count == 0) {
+    if (status == RP_OK && files->count == 0) {
         rp_log(RP_LOG_ERROR, "trace", "%s: holds no trace (no rank-*.rpt)", path);
         status = RP_NOT_FOUND;
     }
-    if (run->count > 1)
-        qsort(run->ranks, run->count, sizeof(struct rp_trace *), by_rank);
+    if (files->count > 1)
+        qsort(files->of, files->count, sizeof *files->of, by_rank);
     return status;
 }
 
-enum rp_status rp_trace_run_read(const char *path, struct rp_trace_run *run_out)
+/* What is wrong with the file is said when it is read whole. */
+static enum rp_status list_file(struct rp_trace_files *files, const char *path)
 {
-    struct rp_trace_run run = {0};
+    char cause[120];
+    int32_t rank = 0;
+    struct rp_trace *head;
+    if (rp_trace_read_head(path, 0, cause, sizeof cause, &head) == RP_OK) {
+        rank = head->identity.rank;
+        rp_trace_free(head);
+    }
+    return add_file(files, path, rank);
+}
+
+enum rp_status rp_trace_files_list(const char *path, struct rp_trace_files *files_out)
+{
+    struct rp_trace_files files = {0};
     enum rp_status status;
     DIR *directory = opendir(path);
     if (directory != NULL) {
-        status = add_directory(&run, directory, path);
+        status = list_directory(&files, directory, path);
         closedir(directory);
     } else if (errno == ENOTDIR) {
-        status = add_trace(&run, path);
+        status = list_file(&files, path);
     } else {
         rp_log(RP_LOG_ERROR, "trace", "%s: cannot be opened: %s", path, strerrordesc_np(errno));
         status = errno == ENOENT ? RP_NOT_FOUND : RP_IO;
     }
+    if (status == RP_OK)
+        *files_out = files;
+    else
+        rp_trace_files_free(&files);
+    return status;
+}
+
+void rp_trace_files_free(struct rp_trace_files *files)
+{
+    for (size_t i = 0; i < files->count; i++)
+        free(files->of[i].path);
+    free(files->of);
+    *files = (struct rp_trace_files){0};
+}
+
+/* ---------------------------------------------------------------- all of them, read */
+
+/* A file that has not even a header is left out, which has been said. */
+static enum rp_status read_files(const struct rp_trace_files *files, struct rp_trace_run *run)
+{
+    run->ranks = calloc(files->count, sizeof(struct rp_trace *));
+    if (run->ranks == NULL) {
+        rp_log(RP_LOG_ERROR, "trace", "%s: %s", files->of[0].path, rp_status_text(RP_NO_MEMORY));
+        return RP_NO_MEMORY;
+    }
+    enum rp_status status = RP_OK;
+    for (size_t i = 0; i < files->count && (status == RP_OK || status == RP_TRUNCATED); i++) {
+        status = rp_trace_read(files->of[i].path, &run->ranks[run->count]);
+        run->count += status == RP_OK;
+    }
+    return status == RP_TRUNCATED && run->count > 0 ? RP_OK : status;
+}
+
+enum rp_status rp_trace_run_read(const char *path, struct rp_trace_run *run_out)
+{
+    struct rp_trace_files files;
+    struct rp_trace_run run = {0};
+    enum rp_status status = rp_trace_files_list(path, &files);
+    if (status != RP_OK)
+        return status;
+    status = read_files(&files, &run);
+    rp_trace_files_free(&files);
     if (status == RP_OK)
         *run_out = run;
     else
