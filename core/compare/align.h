@@ -40,4 +40,7 @@ struct rp_align_keys {
  */
 enum rp_status rp_align(struct rp_align_keys left, struct rp_align_keys right, uint32_t *match);
 
+/* How many elements match from the beginning on. */
+size_t rp_align_head(struct rp_align_keys left, struct rp_align_keys right);
+
 #endif

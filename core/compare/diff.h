@@ -9,29 +9,34 @@
 
 #include <stdbool.h>
 
+#include "core/compare/diff_totals.h"
+#include "core/compare/timeline.h"
 #include "core/trace/trace.h"
 
 /*
- * What is said of an op or a pair of ops: X(enumerator, name). SAME and the ONLY ones stand alone, the others may
- * meet in one pair. RENAMED compares what both sides know: a name that one of them lacks is no difference. RESIZED
- * compares bytes; BYTES compares fingerprints, where both sides have one, of all bytes or of a sample in both, and the
- * signature is equal; LAUNCHES compares the number and the digest of the kernel launches up to the thread's next op,
- * where nothing is lost and those next ops are partners too.
+ * What is said of an op or a pair of ops: X(enumerator, name, key). SAME and the ONLY ones stand alone, the others may
+ * meet in one pair. MOVED: the pair stands at different places of its step. RENAMED compares what both sides know: a
+ * name that one of them lacks is no difference. RESIZED compares bytes; BYTES compares fingerprints, where both sides
+ * have one, of all bytes or of a sample in both, and the signature is equal; LAUNCHES compares the number and the
+ * digest of the kernel launches up to the thread's next op, where nothing is lost and those next ops are partners too.
+ * RETIMED is said of a whole event (diff_totals.h), never of an op, and makes no runs different.
  */
-#define RP_DIFF_CLASSES(X)               \
-    X(SAME, "same")                      \
-    X(ONLY_LEFT, "only left")            \
-    X(ONLY_RIGHT, "only right")          \
-    X(RESIZED, "other size")             \
-    X(DTYPE, "other data type")          \
-    X(REDUCTION, "other reduction")      \
-    X(ROOT, "other root or peer")        \
-    X(RENAMED, "other module or phase")  \
-    X(LAUNCHES, "other kernel launches") \
-    X(BYTES, "other bytes")
+#define RP_DIFF_CLASSES(X)                           \
+    X(SAME, "same", "same")                          \
+    X(ONLY_LEFT, "only left", "only_a")              \
+    X(ONLY_RIGHT, "only right", "only_b")            \
+    X(MOVED, "moved", "moved")                       \
+    X(RESIZED, "other size", "size")                 \
+    X(DTYPE, "other data type", "dtype")             \
+    X(REDUCTION, "other reduction", "reduction")     \
+    X(ROOT, "other root or peer", "root")            \
+    X(RENAMED, "other module or phase", "name")      \
+    X(LAUNCHES, "other kernel launches", "launches") \
+    X(BYTES, "other bytes", "bytes")                 \
+    X(RETIMED, "retimed", "retimed")
 
 enum rp_diff_class {
-#define X(name, text) RP_DIFF_##name,
+#define X(name, text, key) RP_DIFF_##name,
     RP_DIFF_CLASSES(X)
 #undef X
         RP_DIFF_CLASS_COUNT
@@ -39,9 +44,13 @@ enum rp_diff_class {
 
 #define RP_DIFF_BIT(class) (1u << (class))
 /* The classes that say the sequences of ops differ. */
-#define RP_DIFF_STRUCTURE (~(RP_DIFF_BIT(RP_DIFF_SAME) | RP_DIFF_BIT(RP_DIFF_LAUNCHES) | RP_DIFF_BIT(RP_DIFF_BYTES)))
+#define RP_DIFF_STRUCTURE                                                                            \
+    (RP_DIFF_BIT(RP_DIFF_ONLY_LEFT) | RP_DIFF_BIT(RP_DIFF_ONLY_RIGHT) | RP_DIFF_BIT(RP_DIFF_MOVED) | \
+     RP_DIFF_BIT(RP_DIFF_RESIZED) | RP_DIFF_BIT(RP_DIFF_DTYPE) | RP_DIFF_BIT(RP_DIFF_REDUCTION) |    \
+     RP_DIFF_BIT(RP_DIFF_ROOT) | RP_DIFF_BIT(RP_DIFF_RENAMED))
 
-const char *rp_diff_class_name(enum rp_diff_class class);
+const char *rp_diff_class_name(enum rp_diff_class class); /* for people */
+const char *rp_diff_class_key(enum rp_diff_class class);  /* for programs */
 
 enum rp_diff_verdict {
     RP_DIFF_ALIKE,      /* no difference */
@@ -52,10 +61,13 @@ enum rp_diff_verdict {
 
 /* One side of a difference. */
 struct rp_diff_side {
-    const struct rp_trace *trace;
-    const struct rp_trace_op *op; /* NULL: this side has none */
-    size_t index; /* of the op in trace->ops; where there is none, one past the last op of the lane before the place */
-    const struct rp_trace_comm *comm; /* the lane's communicator on this side, or NULL */
+    bool present; /* false: this side has no such op */
+    /* A copy; its module is a number of the diff's modules. Not present: of the lane's op before, if its kind is none,
+     * there is none. */
+    struct rp_op op;
+    size_t index;  /* in the trace's ops; not present: one past the last op of the lane before the place */
+    size_t step;   /* of that index, from 0 */
+    uint32_t comm; /* the lane's communicator on this side, or RP_NO_COMM */
 };
 
 /* A place where the runs differ. */
@@ -63,31 +75,57 @@ struct rp_diff_point {
     bool found;
     unsigned classes; /* RP_DIFF_BIT()s */
     int32_t rank;
-    uint64_t place; /* grows along the unified order of the left rank: the smaller, the earlier */
+    size_t step;    /* of the place, in the left run, from 0 */
+    uint64_t place; /* grows along the unified order of the left rank: of one step the smaller, the earlier */
     struct rp_diff_side left, right;
 };
 
+#define RP_DIFF_ALL_STEPS SIZE_MAX
+
+struct rp_diff_options {
+    size_t first_step,
+        end_step; /* only the steps [first, end) of both, from 0; end RP_DIFF_ALL_STEPS: all from first */
+    size_t top;   /* how many differences are listed */
+};
+
 struct rp_diff {
+    struct rp_diff_options options;
     enum rp_diff_verdict verdict;
     size_t ranks;                                   /* compared */
     size_t ranks_only_left, ranks_only_right;       /* in one run alone; make the runs different */
     uint64_t ops_left, ops_right;                   /* compared: all but allocations */
-    uint64_t counts[RP_DIFF_CLASS_COUNT];           /* of pairs, or of ops without a partner */
+    uint64_t counts[RP_DIFF_CLASS_COUNT];           /* of pairs, of ops without a partner, or of retimed events */
+    uint64_t places;                                /* that differ */
     uint64_t fingerprints;                          /* pairs whose bytes could be compared */
     uint64_t fingerprints_sampled;                  /* of these, by a sample of them */
     uint64_t fingerprints_unlike;                   /* pairs with one of all bytes and one of a sample */
     uint64_t fingerprints_left, fingerprints_right; /* paired ops that have one */
-    /* The first of its kind: of several ranks the one whose place is smallest, then the lowest. */
+    /* The first of its kind: of several ranks the one whose step and place are smallest, then the lowest. */
     struct rp_diff_point structure, launches, bytes;
+    struct rp_diff_point *points; /* the first `top` places of any kind, sorted */
+    size_t point_count;
+    struct rp_modules *modules; /* of both runs */
+    struct rp_diff_totals *totals;
 };
 
-#define RP_DIFF_ALL_RANKS (-1)
+/* A diff of nothing yet. The caller frees it. RP_NO_MEMORY. */
+enum rp_status rp_diff_create(const struct rp_diff_options *options, struct rp_diff *diff_out);
+void rp_diff_free(struct rp_diff *diff);
 
 /*
- * Compares `rank`, or all. The result points into the runs. RP_NOT_FOUND: no rank of both is compared; RP_NO_MEMORY;
- * RP_UNSUPPORTED (more than 2^30 ops in a rank). Nothing is logged.
+ * Compares one rank of both runs; ranks come in order. Nothing of the traces is needed after. RP_NO_MEMORY;
+ * RP_UNSUPPORTED: more than 2^30 ops.
  */
-enum rp_status rp_diff_runs(const struct rp_trace_run *left, const struct rp_trace_run *right, int32_t rank,
-                            struct rp_diff *diff_out);
+enum rp_status rp_diff_add(struct rp_diff *diff, const struct rp_trace *left, const struct rp_timeline *left_steps,
+                           const struct rp_trace *right, const struct rp_timeline *right_steps);
+
+/* A rank that one run does not have. */
+void rp_diff_add_alone(struct rp_diff *diff, bool is_left);
+
+/* After the last rank: the verdict and the totals. RP_NOT_FOUND: no rank of both was compared. RP_NO_MEMORY. */
+enum rp_status rp_diff_finish(struct rp_diff *diff);
+
+/* The first difference: of structure if there is one, else of bytes, else of launches. `found` says whether. */
+const struct rp_diff_point *rp_diff_first(const struct rp_diff *diff);
 
 #endif

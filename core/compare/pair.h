@@ -1,12 +1,22 @@
 /*
- * Which op of one trace is which op of another one. Communicators are paired by how they came to be: the n-th one of
+ * Which op of one trace is which of another one. Communicators are paired by how they came to be: the n-th one of
  * the left trace with the same origin, size and own rank is the n-th such one of the right trace. The ops of a pair
  * of communicators are aligned in order, those on the lane and those beside it (send, recv, failed calls) apart;
  * so are the ops without a communicator. Allocations are not paired.
  *
- * Ops of a lane are aligned first by signature and name, because the layers of a model have equal signatures and a
- * skipped layer must not rename all that follow; then, between those pairs, by kind and name (an op that changed
- * its size), then by signature alone (an op that changed its name: only to or from one that the other run lacks).
+ * A lane is aligned by structure first. Steps are paired with steps (pair_steps.h), so that a step with one
+ * microbatch more has it at its own end, not at the end of the run. Inside a pair of steps ops are aligned first by
+ * event and signature, because the layers of a model have equal signatures and a skipped layer must not rename all that
+ * follow; then, between those pairs, by event and kind (an op that changed its size), then by signature alone (an op
+ * that changed its name: only to or from one that the other run lacks). What then stays alone is aligned once more
+ * without regard to steps: a lane's first op may lie on the other side of a step's beginning, which another lane makes.
+ * An op that is alone on both sides of a pair of steps, equal in event and signature, moved.
+ *
+ * Steps are not looked at where the whole lanes match without them, nor where more ops match without them: then the
+ * runs' steps were not found in the same way (one has no fingerprints, or learning rate 0, or a layer was skipped). But
+ * where it is sure that steps differ (pair_steps.h), and of a pair of them as a rule one holds all of the other, they
+ * alone count: six steps of two microbatches are not four of three.
+ *
  * A module or phase that one run does not know, because replay did not look it up, may be any.
  *
  * Threads: pure; the traces are only read.
@@ -16,17 +26,34 @@
 
 #include <stdbool.h>
 
+#include "core/compare/timeline.h"
 #include "core/trace/trace.h"
 
 #define RP_PAIR_NONE UINT32_MAX
 
+/* What is paired of a trace: whole steps of it. */
+struct rp_pair_part {
+    const struct rp_trace *trace;
+    const struct rp_timeline *timeline;
+    size_t first_step, end_step; /* [first, end) */
+    size_t from, to;             /* the ops of these steps */
+};
+
 struct rp_pairs {
     uint32_t *right_of; /* per op of the left trace: its partner's index in the right one, or RP_PAIR_NONE */
     uint32_t *left_of;  /* and the other way round */
+    bool *moved;        /* per op of the left trace: it and its partner stand at different places */
+    uint32_t *step_of;  /* per step of the left trace: the right one it is paired with, or RP_PAIR_NONE */
+    bool steps_differ;  /* pair_steps.h */
 };
 
+/* The part of a trace with the steps [first, end); SIZE_MAX: to its end. */
+struct rp_pair_part rp_pair_part_of(const struct rp_trace *trace, const struct rp_timeline *timeline, size_t first,
+                                    size_t end);
+
 /* The caller frees the result. RP_NO_MEMORY; RP_UNSUPPORTED above 2^30 ops. */
-enum rp_status rp_pair_ops(const struct rp_trace *left, const struct rp_trace *right, struct rp_pairs *pairs_out);
+enum rp_status rp_pair_ops(const struct rp_pair_part *left, const struct rp_pair_part *right,
+                           struct rp_pairs *pairs_out);
 void rp_pairs_free(struct rp_pairs *pairs);
 
 /* True if ops of the kind are paired at all. */

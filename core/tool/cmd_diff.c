@@ -1,16 +1,64 @@
 /* reprise diff: exit code 0 if two runs are the same, 1 if not, 2 if they could not be compared. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "core/compare/diff.h"
+#include "core/tool/diff_input.h"
+#include "core/tool/diff_json.h"
 #include "core/tool/diff_report.h"
 #include "core/tool/tool.h"
+
+#define ALL_RANKS (-1)
+#define TOP_DEFAULT 10
+#define TOP_MAX 100000
 
 struct arguments {
     const char *paths[2];
     int count;
     int32_t rank;
+    bool json, all;
+    struct rp_diff_options options;
 };
+
+/* ---------------------------------------------------------------- arguments */
+
+/* A step's number, from 1, at *text; moves on behind it. False: there is none. */
+static bool take_step(const char **text, size_t *step_out)
+{
+    char *end;
+    if (**text < '0' || **text > '9')
+        return false;
+    errno = 0;
+    unsigned long step = strtoul(*text, &end, 10);
+    if (step < 1 || step > INT32_MAX || errno != 0)
+        return false;
+    *text = end;
+    *step_out = step;
+    return true;
+}
+
+/* "3:5", "3:", ":5" or "3". */
+static bool take_steps(const char *text, struct rp_diff_options *options)
+{
+    size_t first = 1, last = RP_DIFF_ALL_STEPS;
+    bool has_first = take_step(&text, &first);
+    if (*text == ':') {
+        text++;
+        bool has_last = take_step(&text, &last);
+        if (!has_first && !has_last)
+            return false;
+    } else {
+        last = first;
+        if (!has_first)
+            return false;
+    }
+    if (*text != '\0' || first > last)
+        return false;
+    *options = (struct rp_diff_options){.first_step = first - 1, .end_step = last, .top = options->top};
+    return true;
+}
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
@@ -18,6 +66,21 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     switch (key) {
     case 'r':
         arguments->rank = rp_tool_number(state, "--rank", argument, 0);
+        return 0;
+    case 's':
+        if (!take_steps(argument, &arguments->options))
+            argp_error(state, "--steps wants FIRST:LAST, counted from 1, not '%s'", argument);
+        return 0;
+    case 't':
+        arguments->options.top = (size_t)rp_tool_number(state, "--top", argument, 0);
+        if (arguments->options.top > TOP_MAX)
+            argp_error(state, "--top wants a number to %d, not '%s'", TOP_MAX, argument);
+        return 0;
+    case 'a':
+        arguments->all = true;
+        return 0;
+    case 'j':
+        arguments->json = true;
         return 0;
     case ARGP_KEY_ARG:
         if (arguments->count == 2)
@@ -33,51 +96,119 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     }
 }
 
-static int diff_runs(const struct arguments *arguments, const struct rp_trace_run *left,
-                     const struct rp_trace_run *right)
+/* ---------------------------------------------------------------- comparing */
+
+/* RP_IO after it was said. */
+static enum rp_status check_steps(const struct arguments *arguments, const struct rp_diff_input *input)
+{
+    const struct rp_diff_options *options = &arguments->options;
+    size_t steps = input->timeline.count;
+    size_t wanted = options->end_step == RP_DIFF_ALL_STEPS ? options->first_step + 1 : options->end_step;
+    if ((options->first_step == 0 && options->end_step == RP_DIFF_ALL_STEPS) || wanted <= steps)
+        return RP_OK;
+    rp_tool_error("diff", "there is no step %zu: %c, rank %" PRId32 " has steps 1 to %zu", wanted, input->name,
+                  input->trace->identity.rank, steps);
+    return RP_IO;
+}
+
+/* One rank of which both runs have a file. */
+static enum rp_status add_rank(const struct arguments *arguments, struct rp_diff *diff, struct rp_diff_input inputs[2],
+                               int32_t rank)
+{
+    enum rp_status status[2];
+    for (int i = 0; i < 2; i++) {
+        status[i] = rp_diff_input_load(&inputs[i], rank);
+        if (status[i] != RP_OK && status[i] != RP_TRUNCATED)
+            return status[i];
+        if (status[i] == RP_OK && check_steps(arguments, &inputs[i]) != RP_OK)
+            return RP_IO;
+    }
+    if (status[0] == RP_OK && status[1] == RP_OK)
+        return rp_diff_add(diff, inputs[0].trace, &inputs[0].timeline, inputs[1].trace, &inputs[1].timeline);
+    for (int i = 0; i < 2; i++) {
+        if (status[i] == RP_OK)
+            rp_diff_add_alone(diff, i == 0);
+    }
+    return RP_OK;
+}
+
+static enum rp_status add_ranks(const struct arguments *arguments, struct rp_diff *diff, struct rp_diff_input inputs[2])
+{
+    enum rp_status status = RP_OK;
+    for (int side = 0; side < 2; side++) {
+        const struct rp_trace_files *files = &inputs[side].files;
+        for (size_t i = 0; i < files->count && status == RP_OK; i++) {
+            int32_t rank = files->of[i].rank;
+            if (arguments->rank != ALL_RANKS && arguments->rank != rank)
+                continue;
+            if (!rp_diff_input_has(&inputs[1 - side], rank))
+                rp_diff_add_alone(diff, side == 0);
+            else if (side == 0)
+                status = add_rank(arguments, diff, inputs, rank);
+        }
+    }
+    return status == RP_OK ? rp_diff_finish(diff) : status;
+}
+
+/* Says what reading has not said yet. */
+static int failed(const struct arguments *arguments, enum rp_status status)
+{
+    if (status == RP_NO_MEMORY || status == RP_UNSUPPORTED)
+        return rp_tool_failed("diff", status);
+    if (status == RP_NOT_FOUND && arguments->rank != ALL_RANKS)
+        rp_tool_error("diff", "rank %" PRId32 " is not in both runs", arguments->rank);
+    else if (status == RP_NOT_FOUND)
+        rp_tool_error("diff", "the runs have no rank in common");
+    return RP_EXIT_ERROR;
+}
+
+static int diff_runs(const struct arguments *arguments, struct rp_diff_input inputs[2])
 {
     struct rp_diff diff;
-    enum rp_status status = rp_diff_runs(left, right, arguments->rank, &diff);
-    if (status == RP_NOT_FOUND && arguments->rank != RP_DIFF_ALL_RANKS) {
-        rp_tool_error("diff", "rank %" PRId32 " is not in both runs", arguments->rank);
-        return RP_EXIT_ERROR;
-    }
-    if (status == RP_NOT_FOUND) {
-        rp_tool_error("diff", "the runs have no rank in common");
-        return RP_EXIT_ERROR;
-    }
-    if (status == RP_OK)
-        status = rp_diff_report(stdout, &diff, left, right,
-                                (struct rp_diff_paths){arguments->paths[0], arguments->paths[1]});
+    enum rp_status status = rp_diff_create(&arguments->options, &diff);
     if (status != RP_OK)
         return rp_tool_failed("diff", status);
-    return diff.verdict == RP_DIFF_ALIKE ? RP_EXIT_OK : RP_EXIT_DIFFERENT;
+    status = add_ranks(arguments, &diff, inputs);
+    if (status == RP_OK && arguments->json)
+        rp_diff_json(stdout, &diff, &inputs[0], &inputs[1]);
+    else if (status == RP_OK)
+        status = rp_diff_report(stdout, &diff, &inputs[0], &inputs[1], arguments->all);
+    int code = status != RP_OK                 ? failed(arguments, status)
+               : diff.verdict == RP_DIFF_ALIKE ? RP_EXIT_OK
+                                               : RP_EXIT_DIFFERENT;
+    rp_diff_free(&diff);
+    return code;
 }
 
 int rp_cmd_diff(int argc, char **argv)
 {
     static const struct argp_option options[] = {
         {"rank", 'r', "N", 0, "Compare rank N only (default: all)", 0},
+        {"steps", 's', "FIRST:LAST", 0, "Compare only these steps of both, counted from 1 (3:5, 3:, :5 or 3)", 0},
+        {"top", 't', "N", 0, "List at most N differences, and N modules and phases (default: 10)", 0},
+        {"all", 'a', NULL, 0, "Show all modules and phases, not only those that differ", 0},
+        {"json", 'j', NULL, 0, "Print one JSON object in place of text (core/compare/README.md)", 0},
         {0},
     };
     static const struct argp argp = {options,
                                      parse,
                                      "A B",
                                      "Compares two recorded runs: the sequence of ops with module and phase, kernel "
-                                     "launches, and bytes.\vExit code: 0 the same, 1 different, 2 error.",
+                                     "launches, bytes, and host time.\vExit code: 0 the same (also if it took another "
+                                     "time), 1 different, 2 error.",
                                      NULL,
                                      NULL,
                                      NULL};
-    struct arguments arguments = {.rank = RP_DIFF_ALL_RANKS};
-    struct rp_trace_run left, right;
+    struct arguments arguments = {.rank = ALL_RANKS, .options = {.end_step = RP_DIFF_ALL_STEPS, .top = TOP_DEFAULT}};
+    struct rp_diff_input inputs[2];
     rp_tool_parse(&argp, "diff", 0, argc, argv, &arguments);
-    if (rp_trace_run_read(arguments.paths[0], &left) != RP_OK)
+    if (rp_diff_input_open(arguments.paths[0], 'A', &inputs[0]) != RP_OK)
         return RP_EXIT_ERROR;
     int code = RP_EXIT_ERROR;
-    if (rp_trace_run_read(arguments.paths[1], &right) == RP_OK) {
-        code = diff_runs(&arguments, &left, &right);
-        rp_trace_run_free(&right);
+    if (rp_diff_input_open(arguments.paths[1], 'B', &inputs[1]) == RP_OK) {
+        code = diff_runs(&arguments, inputs);
+        rp_diff_input_close(&inputs[1]);
     }
-    rp_trace_run_free(&left);
+    rp_diff_input_close(&inputs[0]);
     return code;
 }

@@ -5,13 +5,10 @@
 #include <stdio.h>
 
 #include "core/compare/diff.h"
+#include "core/tool/diff_input.h"
 
-struct rp_diff_paths {
-    const char *left, *right;
-};
-
-/* RP_NO_MEMORY. */
-enum rp_status rp_diff_report(FILE *out, const struct rp_diff *diff, const struct rp_trace_run *left,
-                              const struct rp_trace_run *right, struct rp_diff_paths paths);
+/* `all`: every row of the totals, not only those that differ. RP_NO_MEMORY; what reading a rank again may return. */
+enum rp_status rp_diff_report(FILE *out, const struct rp_diff *diff, struct rp_diff_input *left,
+                              struct rp_diff_input *right, bool all);
 
 #endif

@@ -464,7 +464,7 @@ END
     succeeds diff b a
     succeeds diff b b
     make_trace c steps=7 replay=3 skip=1 at=5
-    differs "layers.1 forward, all-gather 2.0 MiB bfloat16: only in A (rank 0, step 6, communicator 0, position 46)" a c
+    differs "step 6, layers.1 forward, all-gather 2.0 MiB bfloat16, rank 0: only in A (communicator 0, position 46)" a c
 }
 
 @test "diff: names that a replayed run did not look up are no difference" {
@@ -476,7 +476,7 @@ END
     has "same: 2 ranks, 154 ops, bytes compared for 92 of 140 ops with a fingerprint"
     succeeds diff b a
     make_trace c steps=7 replay=3 names=0 rename=1 at=0
-    differs "layers.1 forward, all-gather 2.0 MiB bfloat16: other module or phase (rank 0, step 1, communicator 0, position 1)" a c
+    differs "step 1, layers.1 forward, all-gather 2.0 MiB bfloat16, rank 0: other module or phase, in B blocks.1 forward (communicator 0, position 1)" a c
 }
 
 @test "diff: a rank that only one run has" {
@@ -490,44 +490,13 @@ END
 @test "diff: a skipped layer" {
     make_trace a
     make_trace b skip=1
-    differs "layers.1 forward, all-gather 2.0 MiB bfloat16: only in A (rank 0, step 4, communicator 0, position 28)" a b
-    printed << 'END'
-different: layers.1 forward, all-gather 2.0 MiB bfloat16: only in A (rank 0, step 4, communicator 0, position 28)
-A: a
-B: b
-
-first difference: rank 0, step 4, communicator 0, position 28
-  layers.1 forward, all-gather 2.0 MiB bfloat16: only in A
-     position  module    phase     op                                  communicator  launches  fingerprint
-  A        25  layers.0  backward  all-gather 2.0 MiB bfloat16                    0         7  0b29c4ab
-  A        26  layers.0  backward  reduce-scatter 4.0 MiB float32 avg             0         7  3a94a17d
-  A        27  layers.0  forward   all-gather 2.0 MiB bfloat16                    0         7  3c0f72d7
-  A>       28  layers.1  forward   all-gather 2.0 MiB bfloat16                    0         7  22e52d53
-  B        25  layers.0  backward  all-gather 2.0 MiB bfloat16                    0         7  0b29c4ab
-  B        26  layers.0  backward  reduce-scatter 4.0 MiB float32 avg             0         7  3a94a17d
-  B        27  layers.0  forward   all-gather 2.0 MiB bfloat16                    0         7  3c0f72d7
-  B> (no such op here; next:)
-  B        28  layers.2  forward   all-gather 2.0 MiB bfloat16                    0         7  1069ad52
-
-       ops  compared over 2 ranks (A has 132, B has 114)
-       114  same
-        18  only in A
-         0  only in B
-         0  other size
-         0  other data type
-         0  other reduction
-         0  other root or peer
-         0  other module or phase
-         0  other kernel launches
-         0  other bytes
-bytes compared for 102 ops
-END
+    differs "step 4, layers.1 forward, all-gather 2.0 MiB bfloat16, rank 0: only in A (communicator 0, position 28)" a b
 }
 
 @test "diff: more layers" {
     make_trace a
     make_trace b layers=5
-    differs "layers.3 forward, all-gather 2.0 MiB bfloat16: only in B (rank 0, step 1, communicator 0, position 3)" a b
+    differs "step 1, layers.3 forward, all-gather 2.0 MiB bfloat16, rank 0: only in B (communicator 0, position 3)" a b
     has "        72  only in B"
     has "         0  only in A"
 }
@@ -535,24 +504,24 @@ END
 @test "diff: size, data type, name, launches, bytes" {
     make_trace a
     make_trace size resize=1
-    differs "layers.1 forward, all-gather 2.0 MiB bfloat16: other size (rank 0, step 4, communicator 0, position 28)" a size
+    differs "step 4, layers.1 forward, all-gather 2.0 MiB bfloat16, rank 0: other size (communicator 0, position 28)" a size
     has "        18  other size"
     has "bytes compared for 102 of 120 ops with a fingerprint"
     make_trace type retype=0
-    differs "layers.0 forward, all-gather 2.0 MiB bfloat16: other data type (rank 0, step 4, communicator 0, position 27)" a type
+    differs "step 4, layers.0 forward, all-gather 2.0 MiB bfloat16, rank 0: other data type (communicator 0, position 27)" a type
     make_trace name rename=2 at=0
-    differs "layers.2 forward, all-gather 2.0 MiB bfloat16: other module or phase (rank 0, step 1, communicator 0, position 2)" a name
+    differs "step 1, layers.2 forward, all-gather 2.0 MiB bfloat16, rank 0: other module or phase, in B blocks.2 forward (communicator 0, position 2)" a name
     grep -q '^  B>        2  blocks.2  forward ' out
     make_trace launches launches=0
-    differs "layers.0 forward, all-gather 2.0 MiB bfloat16: other kernel launches (rank 0, step 4, communicator 0, position 27)" a launches
-    has "first difference of kernel launches: rank 0, step 4, communicator 0, position 27"
+    differs "step 4, layers.0 forward, all-gather 2.0 MiB bfloat16, rank 0: other kernel launches (communicator 0, position 27)" a launches
+    has "first difference of kernel launches"
 }
 
 @test "diff: other bytes, on one rank" {
     make_trace a
     make_trace b bytes=2 only=1
-    differs "layers.2 forward, all-gather 2.0 MiB bfloat16: other bytes (rank 1, step 4, communicator 0, position 29)" a b
-    has "first difference of bytes: rank 1, step 4, communicator 0, position 29"
+    differs "step 4, layers.2 forward, all-gather 2.0 MiB bfloat16, rank 1: other bytes (communicator 0, position 29)" a b
+    has "first difference of bytes"
     has "         9  other bytes"
     succeeds diff a b --rank 0
 }
@@ -560,19 +529,20 @@ END
 @test "diff: structure and bytes are both named" {
     make_trace a
     make_trace b bytes=2 skip=1
-    differs "layers.1 forward, all-gather 2.0 MiB bfloat16: only in A (rank 0, step 4, communicator 0, position 28)" a b
-    has "first difference: rank 0, step 4, communicator 0, position 28"
-    has "first difference of bytes: rank 0, step 4, communicator 0, position 29"
+    differs "step 4, layers.1 forward, all-gather 2.0 MiB bfloat16, rank 0: only in A (communicator 0, position 28)" a b
+    has "first difference"
+    has "first difference of bytes"
+    has "  step 4, layers.1 forward, all-gather 2.0 MiB bfloat16, rank 0: only in A (communicator 0, position 28)"
 }
 
 @test "diff: a run that ends early" {
     make_trace a
     make_trace b steps=4
-    local where="layers.0 backward, reduce-scatter 4.0 MiB float32 avg; A goes on with layers.0 forward, all-gather 2.0 MiB bfloat16 (rank 0, step 5, communicator 0, position 36)"
+    local where="layers.0 backward, reduce-scatter 4.0 MiB float32 avg; A goes on with step 5, layers.0 forward, all-gather 2.0 MiB bfloat16, rank 0 (communicator 0, position 36)"
     differs "B ends after $where" a b
     differs "A ends after ${where/; A/; B}" b a
     make_trace none steps=0
-    differs "B ends before layers.0 forward, all-gather 2.0 MiB bfloat16 (rank 0, step 1, communicator 0, position 0)" a none
+    differs "B ends before step 1, layers.0 forward, all-gather 2.0 MiB bfloat16, rank 0 (communicator 0, position 0)" a none
 }
 
 @test "diff: traces that are cut short or have losses are compared as far as they go" {
@@ -620,7 +590,7 @@ END
     succeeds diff full a
     succeeds diff none a
     has "same: 2 ranks, 132 ops, bytes not comparable: no fingerprints in A"
-    differs "layers.1 forward, all-gather 2.0 MiB bfloat16: other bytes (rank 0, step 4, communicator 0, position 28)" a other
+    differs "step 4, layers.1 forward, all-gather 2.0 MiB bfloat16, rank 0: other bytes (communicator 0, position 28)" a other
     has "bytes compared for 120 ops, 72 of them by samples"
     has "        18  other bytes"
     make_trace unlike bytes=1

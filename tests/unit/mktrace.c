@@ -7,6 +7,11 @@
  *   ranks=2 steps=6 layers=3   the size of it
  *   at=3 only=-1               the step from which a change below holds, and its one rank (-1: all)
  *   skip, resize, retype, rename, bytes, launches = number of the layer that is changed so (-1: none)
+ *   move, reduction, slow = likewise: the layer's gather in forward comes behind that of the next one, its reduction is
+ *                              another one, its calls begin 3 ms before the next one and not 1 ms
+ *   jitter=0                   so many us at most that each call begins later, by chance
+ *   seed=0                     contents are others
+ *   recompute=0                1: backward gathers each layer twice, at first as recompute
  *   odd=0                      1: every op of the layers has another size, so that nothing repeats
  *   microbatches=1             passes of a step with the same weights
  *   replay=-1                  the step from which the run is replayed (-1: never): gathers have no fingerprints, the
@@ -55,6 +60,12 @@
     X(rename, -1)      \
     X(bytes, -1)       \
     X(launches, -1)    \
+    X(move, -1)        \
+    X(reduction, -1)   \
+    X(slow, -1)        \
+    X(jitter, 0)       \
+    X(seed, 0)         \
+    X(recompute, 0)    \
     X(odd, 0)          \
     X(microbatches, 1) \
     X(replay, -1)      \
@@ -122,6 +133,8 @@ static struct rp_op make_op(struct maker *maker, enum rp_op_kind kind, uint64_t 
                             enum rp_phase phase)
 {
     maker->now += 1000;
+    if (set.jitter > 0)
+        maker->now += hash(maker->now, (uint64_t)set.jitter, (uint64_t)maker->rank) % (uint64_t)set.jitter;
     return (struct rp_op){.kind = (uint8_t)kind,
                           .dtype = RP_DTYPE_BFLOAT16,
                           .redop = RP_REDOP_NONE,
@@ -229,9 +242,19 @@ static void put_layer(struct maker *maker, enum rp_op_kind kind, int layer, enum
         op.count *= 2;
     if (is_changed(maker, set.retype, layer))
         op.dtype = RP_DTYPE_FLOAT16;
+    if (is_changed(maker, set.reduction, layer) && kind == RP_OP_REDUCE_SCATTER)
+        op.redop = RP_REDOP_SUM;
     if (is_changed(maker, set.bytes, layer))
         content = ~content;
     put(maker, &op, is_changed(maker, set.launches, layer) ? 8 : 7, content);
+    if (is_changed(maker, set.slow, layer))
+        maker->now += 2000;
+}
+
+static void put_forward(struct maker *maker, int layer)
+{
+    uint64_t content = hash((uint64_t)maker->step, (uint64_t)layer, (uint64_t)maker->rank + 100 * (uint64_t)set.seed);
+    put_layer(maker, RP_OP_ALL_GATHER, layer, RP_PHASE_FORWARD, content);
 }
 
 static bool is_norm_changed(const struct maker *maker, int bit)
@@ -281,12 +304,19 @@ static void put_beside(struct maker *maker)
 /* Weights are new in every step, and the same in all its passes. */
 static void put_pass(struct maker *maker)
 {
-    uint64_t generation = (uint64_t)maker->step, rank = (uint64_t)maker->rank;
+    uint64_t generation = (uint64_t)maker->step, rank = (uint64_t)maker->rank + 100 * (uint64_t)set.seed;
     uint64_t batch = generation + 1000 * (uint64_t)maker->microbatch;
-    for (int layer = 0; layer < set.layers; layer++)
-        put_layer(maker, RP_OP_ALL_GATHER, layer, RP_PHASE_FORWARD, hash(generation, (uint64_t)layer, rank));
+    for (int layer = 0; layer < set.layers; layer++) {
+        bool moves = is_changed(maker, set.move, layer) && layer + 1 < set.layers;
+        put_forward(maker, moves ? layer + 1 : layer);
+        if (moves)
+            put_forward(maker, layer++);
+    }
     for (int layer = set.layers - 1; layer >= 0; layer--) {
-        put_layer(maker, RP_OP_ALL_GATHER, layer, RP_PHASE_BACKWARD, hash(generation, (uint64_t)layer, rank));
+        uint64_t weights = hash(generation, (uint64_t)layer, rank);
+        if (set.recompute)
+            put_layer(maker, RP_OP_ALL_GATHER, layer, RP_PHASE_RECOMPUTE, weights);
+        put_layer(maker, RP_OP_ALL_GATHER, layer, RP_PHASE_BACKWARD, weights);
         put_layer(maker, RP_OP_REDUCE_SCATTER, layer, RP_PHASE_BACKWARD, hash(batch, 100 + (uint64_t)layer, rank));
     }
 }

@@ -1,0 +1,279 @@
+/*
+ * Three levels of keys, each between the pairs of the one before: event and signature, event and kind, signature
+ * alone. First within pairs of steps, then once more over the whole lane.
+ */
+#include "core/compare/pair_lane.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/compare/pair_moved.h"
+
+static uint64_t kind_key(const struct rp_op *op)
+{
+    return op->kind;
+}
+
+static const struct level {
+    uint64_t (*key)(const struct rp_op *op);
+    bool by_name; /* too */
+} levels[] = {{rp_pair_signature, true}, {kind_key, true}, {rp_pair_signature, false}};
+
+struct lane {
+    const struct rp_pair_lanes *side;
+    const uint32_t *index;
+    size_t count;
+    uint64_t *keys, *names;
+};
+
+struct range { /* ops left [i, i_end) and right [j, j_end) of the lanes */
+    size_t i, i_end, j, j_end;
+};
+
+static bool lane_open(const struct rp_pair_lanes *side, size_t number, struct lane *lane)
+{
+    size_t first = side->first[number], count = side->first[number + 1] - first;
+    *lane = (struct lane){.side = side, .index = side->index + first, .count = count};
+    lane->keys = malloc((count + 1) * sizeof(*lane->keys));
+    lane->names = malloc((count + 1) * sizeof(*lane->names));
+    if (lane->keys == NULL || lane->names == NULL)
+        return false;
+    for (size_t i = 0; i < count; i++)
+        lane->names[i] = rp_pair_name(side, &side->trace->ops[lane->index[i]].op);
+    return true;
+}
+
+static void lane_close(struct lane *lane)
+{
+    free(lane->keys);
+    free(lane->names);
+}
+
+/* Keys of part [from, to) of the lane. */
+static struct rp_align_keys lane_keys(const struct lane *lane, size_t from, size_t to, const struct level *level)
+{
+    for (size_t i = from; i < to; i++)
+        lane->keys[i] = level->key(&lane->side->trace->ops[lane->index[i]].op);
+    return (struct rp_align_keys){lane->keys + from, to - from, level->by_name ? lane->names + from : NULL};
+}
+
+/* ---------------------------------------------------------------- level by level */
+
+/* Undoes pairs [i, i_end) of ops that only look alike. */
+static void check_names(const struct lane *left, size_t i, size_t i_end, const struct lane *right, uint32_t *match)
+{
+    const struct rp_trace_op *left_ops = left->side->trace->ops, *right_ops = right->side->trace->ops;
+    for (; i < i_end; i++) {
+        if (match[i] != RP_ALIGN_NONE && !rp_pair_may_be_renamed(left->side, &left_ops[left->index[i]].op, right->side,
+                                                                 &right_ops[right->index[match[i]]].op))
+            match[i] = RP_ALIGN_NONE;
+    }
+}
+
+/* Aligns what has no partner yet between two pairs. */
+static enum rp_status align_gap(const struct lane *left, const struct lane *right, struct range gap,
+                                const struct level *level, uint32_t *match)
+{
+    if (gap.i == gap.i_end || gap.j == gap.j_end)
+        return RP_OK;
+    enum rp_status status =
+        rp_align(lane_keys(left, gap.i, gap.i_end, level), lane_keys(right, gap.j, gap.j_end, level), match + gap.i);
+    for (size_t k = gap.i; k < gap.i_end; k++) {
+        if (match[k] != RP_ALIGN_NONE)
+            match[k] += (uint32_t)gap.j;
+    }
+    if (!level->by_name)
+        check_names(left, gap.i, gap.i_end, right, match);
+    return status;
+}
+
+static enum rp_status align_gaps(const struct lane *left, const struct lane *right, struct range range,
+                                 const struct level *level, uint32_t *match)
+{
+    enum rp_status status = RP_OK;
+    size_t i = range.i, j = range.j;
+    while (i < range.i_end && status == RP_OK) {
+        size_t i_end = i;
+        while (i_end < range.i_end && match[i_end] == RP_ALIGN_NONE)
+            i_end++;
+        size_t j_end = i_end < range.i_end ? match[i_end] : range.j_end;
+        status = align_gap(left, right, (struct range){i, i_end, j, j_end}, level, match);
+        i = i_end + 1;
+        j = j_end + 1;
+    }
+    return status;
+}
+
+static enum rp_status align_levels(const struct lane *left, const struct lane *right, struct range range,
+                                   uint32_t *match)
+{
+    enum rp_status status = RP_OK;
+    for (size_t level = 0; level < sizeof(levels) / sizeof(levels[0]) && status == RP_OK; level++)
+        status = align_gaps(left, right, range, &levels[level], match);
+    return status;
+}
+
+/* ---------------------------------------------------------------- without steps */
+
+/* True if the whole lanes match as they stand; then `match` says so. */
+static bool align_equal(const struct lane *left, const struct lane *right, uint32_t *match)
+{
+    if (left->count != right->count || rp_align_head(lane_keys(left, 0, left->count, &levels[0]),
+                                                     lane_keys(right, 0, right->count, &levels[0])) != left->count)
+        return false;
+    for (size_t i = 0; i < left->count; i++)
+        match[i] = (uint32_t)i;
+    return true;
+}
+
+/* ---------------------------------------------------------------- step by step */
+
+/* The first op of the lane, from `at` on, that is not before op `index` of the trace. */
+static size_t skip_to(const struct lane *lane, size_t at, size_t index)
+{
+    while (at < lane->count && lane->index[at] < index)
+        at++;
+    return at;
+}
+
+/* The lanes' parts in left step `step` and in its partner. `range` is that of the step before, at first empty. */
+static bool next_step(const struct lane *left, const struct lane *right, const struct rp_pairs *pairs, size_t step,
+                      struct range *range)
+{
+    uint32_t partner = pairs->step_of[step];
+    if (partner == RP_PAIR_NONE)
+        return false;
+    const struct rp_timeline *left_steps = left->side->part->timeline, *right_steps = right->side->part->timeline;
+    range->i = skip_to(left, range->i_end, left_steps->steps[step].first);
+    range->i_end = skip_to(left, range->i, rp_timeline_end(left_steps, step));
+    range->j = skip_to(right, range->j_end, right_steps->steps[partner].first);
+    range->j_end = skip_to(right, range->j, rp_timeline_end(right_steps, partner));
+    return true;
+}
+
+static size_t count_paired(const uint32_t *match, size_t count)
+{
+    size_t paired = 0;
+    for (size_t i = 0; i < count; i++)
+        paired += match[i] != RP_ALIGN_NONE;
+    return paired;
+}
+
+/* Both sides of the pair of steps have something without a partner. */
+static bool is_torn(struct range range, const uint32_t *match)
+{
+    size_t paired = count_paired(match + range.i, range.i_end - range.i);
+    return paired < range.i_end - range.i && paired < range.j_end - range.j;
+}
+
+/* *torn_out: more than one in eight pairs of steps is torn. */
+static enum rp_status align_steps(const struct lane *left, const struct lane *right, const struct rp_pairs *pairs,
+                                  uint32_t *match, bool *torn_out)
+{
+    enum rp_status status = RP_OK;
+    struct range range = {0};
+    size_t steps = 0, torn = 0;
+    const struct rp_pair_part *part = left->side->part;
+    for (size_t step = part->first_step; step < part->end_step && status == RP_OK; step++) {
+        if (!next_step(left, right, pairs, step, &range))
+            continue;
+        status = align_levels(left, right, range, match);
+        steps++;
+        torn += is_torn(range, match);
+    }
+    *torn_out = torn > steps / 8;
+    return status;
+}
+
+/* The pairs without regard to steps, if they are more. */
+static enum rp_status try_without_steps(const struct lane *left, const struct lane *right, struct range whole,
+                                        uint32_t *match, bool *by_steps_out)
+{
+    size_t paired = count_paired(match, left->count);
+    if (paired == left->count || paired == right->count)
+        return RP_OK;
+    uint32_t *other = malloc((left->count + 1) * sizeof(*other));
+    if (other == NULL)
+        return RP_NO_MEMORY;
+    memset(other, 0xff, left->count * sizeof(*other)); /* RP_ALIGN_NONE */
+    enum rp_status status = align_levels(left, right, whole, other);
+    if (status == RP_OK && count_paired(other, left->count) > paired) {
+        memcpy(match, other, left->count * sizeof(*match));
+        *by_steps_out = false;
+    }
+    free(other);
+    return status;
+}
+
+/* ---------------------------------------------------------------- the lane */
+
+static void take_pairs(const struct lane *left, const struct lane *right, const uint32_t *match, struct rp_pairs *pairs)
+{
+    for (size_t i = 0; i < left->count; i++) {
+        if (match[i] == RP_ALIGN_NONE)
+            continue;
+        pairs->right_of[left->index[i]] = right->index[match[i]];
+        pairs->left_of[right->index[match[i]]] = left->index[i];
+    }
+}
+
+static enum rp_status find_moved(const struct lane *left, const struct lane *right, struct rp_pairs *pairs)
+{
+    enum rp_status status = RP_OK;
+    struct range range = {0};
+    const struct rp_pair_part *part = left->side->part;
+    for (size_t step = part->first_step; step < part->end_step && status == RP_OK; step++) {
+        if (next_step(left, right, pairs, step, &range))
+            status = rp_pair_moved((struct rp_pair_slice){left->side, left->index + range.i, range.i_end - range.i},
+                                   (struct rp_pair_slice){right->side, right->index + range.j, range.j_end - range.j},
+                                   pairs);
+    }
+    return status;
+}
+
+/* *by_steps_out: the pairs are those within steps, and more. */
+static enum rp_status match_lanes(const struct lane *left, const struct lane *right, const struct rp_pairs *pairs,
+                                  uint32_t *match, bool *by_steps_out)
+{
+    const struct range whole = {0, left->count, 0, right->count};
+    bool torn = true;
+    *by_steps_out = false;
+    if (!pairs->steps_differ && align_equal(left, right, match))
+        return RP_OK;
+    enum rp_status status = align_steps(left, right, pairs, match, &torn);
+    *by_steps_out = true;
+    if (status != RP_OK || (pairs->steps_differ && !torn))
+        return status;
+    status = align_levels(left, right, whole, match);
+    if (status == RP_OK)
+        status = try_without_steps(left, right, whole, match, by_steps_out);
+    return status;
+}
+
+static enum rp_status pair_open_lanes(const struct lane *left, const struct lane *right, struct rp_pairs *pairs)
+{
+    uint32_t *match = malloc((left->count + 1) * sizeof(*match));
+    if (match == NULL)
+        return RP_NO_MEMORY;
+    memset(match, 0xff, left->count * sizeof(*match)); /* RP_ALIGN_NONE */
+    bool by_steps;
+    enum rp_status status = match_lanes(left, right, pairs, match, &by_steps);
+    if (status == RP_OK)
+        take_pairs(left, right, match, pairs);
+    if (status == RP_OK && by_steps)
+        status = find_moved(left, right, pairs);
+    free(match);
+    return status;
+}
+
+enum rp_status rp_pair_lane(const struct rp_pair_lanes *left_side, size_t left_number,
+                            const struct rp_pair_lanes *right_side, size_t right_number, struct rp_pairs *pairs)
+{
+    struct lane left = {0}, right = {0};
+    enum rp_status status = RP_NO_MEMORY;
+    if (lane_open(left_side, left_number, &left) && lane_open(right_side, right_number, &right))
+        status = pair_open_lanes(&left, &right, pairs);
+    lane_close(&left);
+    lane_close(&right);
+    return status;
+}

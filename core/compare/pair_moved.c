@@ -1,0 +1,70 @@
+#include "core/compare/pair_moved.h"
+
+#include <stdlib.h>
+
+struct alone {
+    uint64_t signature, name;
+    uint32_t index;
+};
+
+static int by_key(const struct alone *a, const struct alone *b)
+{
+    if (a->signature != b->signature)
+        return a->signature < b->signature ? -1 : 1;
+    return (a->name > b->name) - (a->name < b->name);
+}
+
+static int by_key_and_place(const void *left, const void *right)
+{
+    const struct alone *a = left, *b = right;
+    int order = by_key(a, b);
+    return order != 0 ? order : (a->index > b->index) - (a->index < b->index);
+}
+
+static size_t count_alone(struct rp_pair_slice slice, const uint32_t *partner_of)
+{
+    size_t alone = 0;
+    for (size_t i = 0; i < slice.count; i++)
+        alone += partner_of[slice.index[i]] == RP_PAIR_NONE;
+    return alone;
+}
+
+static void list_alone(struct rp_pair_slice slice, const uint32_t *partner_of, struct alone *list)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < slice.count; i++) {
+        if (partner_of[slice.index[i]] != RP_PAIR_NONE)
+            continue;
+        const struct rp_op *op = &slice.side->trace->ops[slice.index[i]].op;
+        list[count++] = (struct alone){rp_pair_signature(op), rp_pair_name(slice.side, op), slice.index[i]};
+    }
+    qsort(list, count, sizeof(*list), by_key_and_place);
+}
+
+enum rp_status rp_pair_moved(struct rp_pair_slice left, struct rp_pair_slice right, struct rp_pairs *pairs)
+{
+    size_t left_count = count_alone(left, pairs->right_of);
+    size_t right_count = left_count == 0 ? 0 : count_alone(right, pairs->left_of);
+    if (right_count == 0)
+        return RP_OK;
+    struct alone *left_alone = malloc(left_count * sizeof(*left_alone));
+    struct alone *right_alone = malloc(right_count * sizeof(*right_alone));
+    enum rp_status status = left_alone == NULL || right_alone == NULL ? RP_NO_MEMORY : RP_OK;
+    if (status == RP_OK) {
+        list_alone(left, pairs->right_of, left_alone);
+        list_alone(right, pairs->left_of, right_alone);
+    }
+    for (size_t i = 0, j = 0; status == RP_OK && i < left_count && j < right_count;) {
+        int order = by_key(&left_alone[i], &right_alone[j]);
+        if (order == 0) {
+            pairs->right_of[left_alone[i].index] = right_alone[j].index;
+            pairs->left_of[right_alone[j].index] = left_alone[i].index;
+            pairs->moved[left_alone[i].index] = true;
+        }
+        i += order <= 0;
+        j += order >= 0;
+    }
+    free(left_alone);
+    free(right_alone);
+    return status;
+}

@@ -1,0 +1,137 @@
+#include "core/compare/pair_steps.h"
+
+#include <stdlib.h>
+
+#include "core/compare/align.h"
+#include "core/compare/pair_side.h"
+
+struct step_key {
+    uint64_t ops;  /* the sum of the ops' signatures: in any order, since threads may take turns in another one */
+    uint64_t kind; /* enum rp_step_kind */
+};
+
+static uint64_t sum_of_ops(const struct rp_trace *trace, size_t from, size_t to)
+{
+    uint64_t sum = 0;
+    for (size_t i = from; i < to; i++) {
+        if (rp_pair_compares((enum rp_op_kind)trace->ops[i].op.kind))
+            sum += rp_pair_signature(&trace->ops[i].op);
+    }
+    return sum;
+}
+
+static struct step_key *step_keys(const struct rp_pair_part *part)
+{
+    size_t count = part->end_step - part->first_step;
+    struct step_key *keys = malloc((count + 1) * sizeof(*keys));
+    for (size_t i = 0; keys != NULL && i < count; i++) {
+        size_t step = part->first_step + i;
+        keys[i].ops = sum_of_ops(part->trace, part->timeline->steps[step].first, rp_timeline_end(part->timeline, step));
+        keys[i].kind = part->timeline->steps[step].kind;
+    }
+    return keys;
+}
+
+enum level { BY_OPS, BY_KIND, BY_PLACE, LEVELS };
+
+static uint64_t key_at(enum level level, const struct step_key *key)
+{
+    return level == BY_OPS ? key->ops : level == BY_KIND ? key->kind : 0;
+}
+
+struct aligned {
+    const struct step_key *left, *right;
+    size_t left_count, right_count;
+    uint64_t *left_keys, *right_keys; /* room for one level's */
+    uint32_t *match;
+};
+
+/* Steps left [i, i_end), right [j, j_end), none of which has a partner yet. */
+static enum rp_status align_gap(const struct aligned *aligned, enum level level, size_t i, size_t i_end, size_t j,
+                                size_t j_end)
+{
+    if (i == i_end || j == j_end)
+        return RP_OK;
+    for (size_t k = i; k < i_end; k++)
+        aligned->left_keys[k] = key_at(level, &aligned->left[k]);
+    for (size_t k = j; k < j_end; k++)
+        aligned->right_keys[k] = key_at(level, &aligned->right[k]);
+    enum rp_status status =
+        rp_align((struct rp_align_keys){aligned->left_keys + i, i_end - i, NULL},
+                 (struct rp_align_keys){aligned->right_keys + j, j_end - j, NULL}, aligned->match + i);
+    for (size_t k = i; k < i_end; k++) {
+        if (aligned->match[k] != RP_ALIGN_NONE)
+            aligned->match[k] += (uint32_t)j;
+    }
+    return status;
+}
+
+static enum rp_status align_level(const struct aligned *aligned, enum level level)
+{
+    enum rp_status status = RP_OK;
+    size_t i = 0, j = 0;
+    while (i < aligned->left_count && status == RP_OK) {
+        size_t i_end = i;
+        while (i_end < aligned->left_count && aligned->match[i_end] == RP_ALIGN_NONE)
+            i_end++;
+        size_t j_end = i_end < aligned->left_count ? aligned->match[i_end] : aligned->right_count;
+        status = align_gap(aligned, level, i, i_end, j, j_end);
+        i = i_end + 1;
+        j = j_end + 1;
+    }
+    return status;
+}
+
+/* Pairs are of the n-th steps: what has no partner is behind them all. */
+static bool only_tail_is_alone(const struct aligned *aligned)
+{
+    size_t i = 0;
+    while (i < aligned->left_count && aligned->match[i] == i)
+        i++;
+    return i == aligned->left_count || i == aligned->right_count;
+}
+
+static bool most_differ(const struct aligned *aligned)
+{
+    size_t pairs = 0, alike = 0;
+    for (size_t i = 0; i < aligned->left_count; i++) {
+        uint32_t j = aligned->match[i];
+        pairs += j != RP_ALIGN_NONE;
+        alike += j != RP_ALIGN_NONE && aligned->left[i].ops == aligned->right[j].ops;
+    }
+    return pairs - alike > alike;
+}
+
+enum rp_status rp_pair_steps(const struct rp_pair_part *left, const struct rp_pair_part *right, uint32_t *step_of,
+                             bool *differ_out)
+{
+    size_t left_count = left->end_step - left->first_step, right_count = right->end_step - right->first_step;
+    struct step_key *left_steps = step_keys(left), *right_steps = step_keys(right);
+    struct aligned aligned = {.left = left_steps,
+                              .right = right_steps,
+                              .left_count = left_count,
+                              .right_count = right_count,
+                              .left_keys = malloc((left_count + 1) * sizeof(uint64_t)),
+                              .right_keys = malloc((right_count + 1) * sizeof(uint64_t)),
+                              .match = step_of + left->first_step};
+    enum rp_status status = RP_NO_MEMORY;
+    if (left_steps == NULL || right_steps == NULL || aligned.left_keys == NULL || aligned.right_keys == NULL)
+        goto out;
+    for (size_t i = 0; i < left_count; i++)
+        aligned.match[i] = RP_ALIGN_NONE;
+    status = RP_OK;
+    for (int level = BY_OPS; level < LEVELS && status == RP_OK; level++)
+        status = align_level(&aligned, (enum level)level);
+    bool known = left->timeline->basis != RP_TIMELINE_REPETITION && left->timeline->basis == right->timeline->basis;
+    *differ_out = status == RP_OK && known && only_tail_is_alone(&aligned) && most_differ(&aligned);
+    for (size_t i = 0; i < left_count && status == RP_OK; i++) {
+        if (aligned.match[i] != RP_ALIGN_NONE)
+            aligned.match[i] += (uint32_t)right->first_step;
+    }
+out:
+    free(aligned.left_keys);
+    free(aligned.right_keys);
+    free(left_steps);
+    free(right_steps);
+    return status;
+}

@@ -1,0 +1,91 @@
+#include "core/tool/diff_input.h"
+
+#include <stdlib.h>
+
+#include "core/tool/summary.h"
+
+enum rp_status rp_diff_input_open(const char *path, char name, struct rp_diff_input *input_out)
+{
+    struct rp_diff_input input = {.path = path, .name = name, .loaded_last = INT32_MIN};
+    enum rp_status status = rp_trace_files_list(path, &input.files);
+    if (status == RP_OK)
+        *input_out = input;
+    return status;
+}
+
+static void unload(struct rp_diff_input *input)
+{
+    if (input->trace == NULL)
+        return;
+    rp_timeline_free(&input->timeline);
+    rp_trace_free(input->trace);
+    input->trace = NULL;
+}
+
+void rp_diff_input_close(struct rp_diff_input *input)
+{
+    unload(input);
+    rp_trace_files_free(&input->files);
+    free(input->gaps);
+    *input = (struct rp_diff_input){0};
+}
+
+static const char *find_file(const struct rp_diff_input *input, int32_t rank)
+{
+    for (size_t i = 0; i < input->files.count; i++) {
+        if (input->files.of[i].rank == rank)
+            return input->files.of[i].path;
+    }
+    return NULL;
+}
+
+bool rp_diff_input_has(const struct rp_diff_input *input, int32_t rank)
+{
+    return find_file(input, rank) != NULL;
+}
+
+static bool is_whole(const struct rp_trace *trace)
+{
+    return trace->complete && trace->lost_ops == 0 && trace->lost_launches == 0 && trace->lost_fingerprints == 0;
+}
+
+/* Notes what is missing, the first time. */
+static enum rp_status note_gap(struct rp_diff_input *input, int32_t rank)
+{
+    if (rank <= input->loaded_last || is_whole(input->trace))
+        return RP_OK;
+    struct rp_diff_gap *gaps = realloc(input->gaps, (input->gap_count + 1) * sizeof(*gaps));
+    if (gaps == NULL)
+        return RP_NO_MEMORY;
+    input->gaps = gaps;
+    struct rp_diff_gap *gap = &gaps[input->gap_count++];
+    gap->rank = rank;
+    rp_summary_state(input->trace, gap->state, sizeof(gap->state));
+    return RP_OK;
+}
+
+enum rp_status rp_diff_input_load(struct rp_diff_input *input, int32_t rank)
+{
+    if (input->trace != NULL && input->trace->identity.rank == rank)
+        return RP_OK;
+    const char *file = find_file(input, rank);
+    unload(input);
+    if (file == NULL)
+        return RP_NOT_FOUND;
+    enum rp_status status = rp_trace_read(file, &input->trace);
+    if (status != RP_OK) {
+        input->trace = NULL;
+        return status;
+    }
+    input->trace->identity.rank = rank;
+    status = rp_timeline_create(input->trace, &input->timeline);
+    if (status != RP_OK) {
+        rp_trace_free(input->trace);
+        input->trace = NULL;
+        return status;
+    }
+    status = note_gap(input, rank);
+    if (rank > input->loaded_last)
+        input->loaded_last = rank;
+    return status;
+}

@@ -1,0 +1,44 @@
+/*
+ * The two runs that are compared, one rank at a time in memory.
+ *
+ * Threads: the command line has one.
+ */
+#ifndef RP_TOOL_DIFF_INPUT_H
+#define RP_TOOL_DIFF_INPUT_H
+
+#include <stdbool.h>
+
+#include "core/compare/timeline.h"
+#include "core/trace/trace.h"
+
+/* A rank of which something is known to be missing. */
+struct rp_diff_gap {
+    int32_t rank;
+    char state[200]; /* as rp_summary_state() says it */
+};
+
+struct rp_diff_input {
+    const char *path;
+    char name; /* 'A' or 'B' */
+    struct rp_trace_files files;
+    struct rp_diff_gap *gaps; /* of the ranks that were loaded, in order */
+    size_t gap_count;
+    int32_t loaded_last;    /* the highest rank that was ever loaded; at first below all */
+    struct rp_trace *trace; /* what is in memory, or NULL */
+    struct rp_timeline timeline;
+};
+
+/* Finds the files of `path`. The caller closes it. Errors are logged. */
+enum rp_status rp_diff_input_open(const char *path, char name, struct rp_diff_input *input_out);
+void rp_diff_input_close(struct rp_diff_input *input);
+
+/* True if there is a file of that rank. */
+bool rp_diff_input_has(const struct rp_diff_input *input, int32_t rank);
+
+/*
+ * Brings that rank into memory, in place of another one. RP_NOT_FOUND: it has no file; RP_TRUNCATED: the file has not
+ * even a header; RP_NO_MEMORY. All others, and RP_TRUNCATED, have been logged.
+ */
+enum rp_status rp_diff_input_load(struct rp_diff_input *input, int32_t rank);
+
+#endif

@@ -1,0 +1,188 @@
+#!/usr/bin/env bats
+# reprise diff: what it prints, byte by byte, for every class of difference alone and together (tests/data/golden/diff-*.txt),
+# its options, and its JSON. The traces are made up by mktrace.
+
+load place
+
+setup() {
+    place
+    golden=$BATS_TEST_DIRNAME/../data/golden
+}
+
+# Runs reprise; then $status is its exit code, out and err hold what it printed.
+reprise() {
+    status=0
+    "$BUILD/reprise" "$@" > out 2> err || status=$?
+}
+
+# makes A: a trace of that name, with the settings behind.
+makes() {
+    local name=$1
+    shift
+    rm -rf "${name:?}"
+    "$BUILD/tests/mktrace" "$name" "$@"
+}
+
+# golden NAME STATUS [OPTION...]: reprise diff a b prints exactly what diff-NAME.txt has, and nothing else. GOLDEN=write
+# writes the file instead.
+is_golden() {
+    local file=$golden/diff-$1.txt expected=$2
+    shift 2
+    reprise diff a b "$@"
+    cat err
+    [ "$status" = "$expected" ] && [ ! -s err ]
+    [ "${GOLDEN:-}" != write ] || cp out "$file"
+    diff "$file" out
+}
+
+# case NAME STATUS SETTING...: b differs from a in these settings.
+case_of() {
+    local name=$1 expected=$2
+    shift 2
+    makes a
+    makes b "$@"
+    is_golden "$name" "$expected"
+}
+
+@test "diff: golden: nothing differs" {
+    case_of same 0
+    is_golden same-all 0 --all
+}
+
+@test "diff: golden: each class alone" {
+    case_of only-a 1 skip=1
+    case_of moved 1 move=0 at=2
+    case_of size 1 resize=1
+    case_of dtype 1 retype=0
+    case_of reduction 1 reduction=2
+    case_of name 1 rename=2 at=0
+    case_of launches 1 launches=0
+    case_of bytes 1 bytes=2 only=1
+    case_of retimed 0 slow=1 at=0
+    case_of ends 1 steps=4
+}
+
+@test "diff: golden: another shape of the program" {
+    case_of microbatches 1 microbatches=2
+    case_of layers 1 layers=4
+    case_of recompute 1 recompute=1
+    case_of seed 1 seed=7
+}
+
+@test "diff: golden: classes together" {
+    case_of moved-and-size 1 move=0 resize=2 at=2
+    case_of dtype-reduction-bytes 1 retype=0 reduction=0 bytes=1
+    case_of only-a-launches-retimed 1 skip=2 launches=0 slow=1 at=2
+    case_of microbatches-and-name 1 microbatches=2 rename=1 at=0
+}
+
+@test "diff: golden: what is missing is said" {
+    case_of cut 0 finish=0 lost=2
+    makes a ranks=3
+    makes b fingerprints=0
+    is_golden ranks 1
+}
+
+# ---------------------------------------------------------------- retimed
+
+@test "diff: a time within the noise is no difference, one beyond it makes no runs different" {
+    makes a jitter=900
+    makes b jitter=901 slow=1 at=5 # one step of six
+    reprise diff a b
+    [ "$status" = 0 ]
+    [[ $(head -1 out) == "same: 2 ranks, 132 ops, also by bytes" ]]
+    makes b jitter=901 slow=1 at=0
+    reprise diff a b
+    [ "$status" = 0 ]
+    [[ $(head -1 out) == "the same, but retimed: 2 ranks, 132 ops, also by bytes; a step takes "*" ms in A, "*" ms in B (host time, median of 10 and 10 steps)" ]]
+    [ "$(grep -c ' retimed$' out)" = 3 ] # layers.1 forward, backward, and all
+}
+
+@test "diff: one step has no noise: its time is not compared" {
+    makes a steps=2
+    makes b steps=2 slow=1 at=0
+    reprise diff a b --rank 0
+    [ "$status" = 0 ]
+    [[ $(head -1 out) == "same: "* ]]
+}
+
+# ---------------------------------------------------------------- options
+
+@test "diff: --steps compares only these" {
+    makes a
+    makes b bytes=1 at=3
+    for steps in 1:3 :3 2 1; do
+        reprise diff a b --steps $steps
+        [ "$status" = 0 ]
+    done
+    [ "$(head -1 out)" = "same: 2 ranks, 22 ops, also by bytes" ]
+    for steps in 4 3:4 4: 5:6 :6; do
+        reprise diff a b --steps $steps
+        [ "$status" = 1 ]
+    done
+    reprise diff a b --steps 5:6
+    [ "$(head -1 out)" = "different: step 5, layers.1 forward, all-gather 2.0 MiB bfloat16, rank 0: other bytes (communicator 0, position 37)" ]
+}
+
+@test "diff: wrong --steps and --top" {
+    makes a
+    for steps in 0 0:2 3:2 a 1:b : 1:2:3 -1 "" 99999999999999999999; do
+        reprise diff a a "--steps=$steps"
+        [ "$status" = 2 ] && [ ! -s out ]
+        [ "$(head -1 err)" = "reprise diff: --steps wants FIRST:LAST, counted from 1, not '$steps'" ]
+    done
+    makes b steps=4
+    reprise diff a b --steps 5:6
+    [ "$status" = 2 ] && [ ! -s out ]
+    [ "$(cat err)" = "reprise diff: there is no step 6: B, rank 0 has steps 1 to 4" ]
+    reprise diff b a --steps 7:
+    [ "$status" = 2 ] && [ ! -s out ]
+    [ "$(cat err)" = "reprise diff: there is no step 7: A, rank 0 has steps 1 to 4" ]
+    reprise diff a a --top x
+    [ "$status" = 2 ]
+}
+
+@test "diff: --top" {
+    makes a
+    makes b layers=4
+    reprise diff a b --top 2
+    grep -q '^differences, the first 2 of 36$' out
+    [ "$(grep -c '^  step ' out)" = 3 ] # and the first by itself
+    reprise diff a b --top 0
+    [ "$status" = 1 ]
+    [ "$(grep -c '^differences' out)" = 0 ]
+    reprise diff a b --top 1000
+    [ "$(grep -c '^  step ' out)" = 37 ]
+}
+
+# ---------------------------------------------------------------- JSON
+
+# json EXPRESSION: a value of out, which is called d.
+json() {
+    python3 -c 'import json, sys; d = json.load(open("out")); print(json.dumps(eval(sys.argv[1])))' "$1"
+}
+
+@test "diff: --json" {
+    command -v python3 > /dev/null || skip "no python3"
+    makes a
+    makes b resize=1 at=3 finish=0
+    reprise diff a b --json --top 2
+    [ "$status" = 1 ] && [ ! -s err ]
+    [ "$(json '[d["format"], d["verdict"], d["same"]]')" = '[1, "different", false]' ]
+    [ "$(json '[d["classes"][c] for c in ("same", "size", "only_a", "moved")]')" = '[114, 18, 0, 0]' ]
+    [ "$(json '[d["places"], len(d["differences"])]')" = '[18, 2]' ]
+    [ "$(json '[d["first"]["rank"], d["first"]["classes"], d["first"]["b"]["bytes"]]')" = '[0, ["size"], 4194304]' ]
+    [ "$(json '[d["first"]["a"][k] for k in ("step", "module", "phase", "kind", "bytes", "position")]')" = \
+        '[4, "layers.1", "forward", "all-gather", 2097152, 28]' ]
+    [ "$(json '[d["first"] == d["first_structure"], d["first_bytes"]]')" = '[true, null]' ]
+    [ "$(json '[[g["rank"], g["state"]] for g in d["b"]["incomplete"]]')" = '[[0, "cut short"], [1, "cut short"]]' ]
+    [ "$(json '[d["events"][0]["module"], d["events"][0]["ops"]["a"], d["events"][0]["host_ns"]["a"]["median"]]')" = \
+        '["layers.0", 12, 1000000]' ]
+    reprise diff a a --json
+    [ "$status" = 0 ]
+    [ "$(json '[d["verdict"], d["first"], d["differences"], d["step"]["host_ns"]["a"]["steps"]]')" = '["same", null, [], 10]' ]
+    makes b slow=1 at=0
+    reprise diff a b --json
+    [ "$status" = 0 ]
+    [ "$(json '[d["verdict"], d["same"], d["classes"]["retimed"], d["step"]["retimed"]]')" = '["retimed", true, 2, true]' ]
+}
