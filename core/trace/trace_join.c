@@ -226,6 +226,9 @@ static enum rp_status join_launches(struct rp_trace_parse *parse)
         return RP_NO_MEMORY;
     for (size_t i = 0; i < parse->stretches_count; i++)
         join_stretch(parse, &table, &parse->stretches[i]);
+    free(parse->stretches); /* the largest of what is needed no more */
+    parse->stretches = NULL;
+    parse->stretches_count = 0;
     for (size_t i = 0; i < parse->launches_count; i++)
         join_launch(parse, &table, &parse->launches[i]);
     return join_end(&table);

@@ -22,7 +22,8 @@ struct rp_file_stretch {
     bool says_event; /* else it is the op's, and there is no part before this one */
 };
 
-/* What is read before it can be put together. Tables grow by doubling. */
+/* What is read before it can be put together. Tables grow by doubling. `fingerprints`: whose op was not found at once.
+ */
 struct rp_trace_parse {
     struct rp_trace *trace;
     struct rp_file_stretch *stretches;
@@ -32,6 +33,7 @@ struct rp_trace_parse {
     struct rp_file_number *modules;
     /* by thread: index + 1 of its last op, and of its last stretch, so far; 0: none. RP_THREAD_MAX + 1 long */
     uint32_t *last_op, *last_stretch;
+    size_t fingerprint_next; /* index, so far, of the op that the last fingerprint was of */
     size_t stretches_count, stretches_room;
     size_t launches_count, launches_room;
     size_t site_counts_count, site_counts_room;
