@@ -116,8 +116,8 @@ static enum rp_status add_rank(const struct arguments *arguments, struct rp_diff
                                int32_t rank)
 {
     enum rp_status status[2];
+    rp_diff_inputs_load(inputs, rank, status);
     for (int i = 0; i < 2; i++) {
-        status[i] = rp_diff_input_load(&inputs[i], rank);
         if (status[i] != RP_OK && status[i] != RP_TRUNCATED)
             return status[i];
         if (status[i] == RP_OK && check_steps(arguments, &inputs[i]) != RP_OK)
@@ -172,7 +172,7 @@ static int diff_runs(const struct arguments *arguments, struct rp_diff_input inp
     if (status == RP_OK && arguments->json)
         rp_diff_json(stdout, &diff, &inputs[0], &inputs[1]);
     else if (status == RP_OK)
-        status = rp_diff_report(stdout, &diff, &inputs[0], &inputs[1], arguments->all);
+        status = rp_diff_report(stdout, &diff, inputs, arguments->all);
     int code = status != RP_OK                 ? failed(arguments, status)
                : diff.verdict == RP_DIFF_ALIKE ? RP_EXIT_OK
                                                : RP_EXIT_DIFFERENT;

@@ -1,8 +1,12 @@
 #include "core/tool/diff_input.h"
 
+#include <pthread.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include "core/tool/summary.h"
+
+#define BESIDE_MOST (48 << 20) /* bytes of a file */
 
 enum rp_status rp_diff_input_open(const char *path, char name, struct rp_diff_input *input_out)
 {
@@ -64,7 +68,18 @@ static enum rp_status note_gap(struct rp_diff_input *input, int32_t rank)
     return RP_OK;
 }
 
-enum rp_status rp_diff_input_load(struct rp_diff_input *input, int32_t rank)
+/* Only their number and digest behind each op are compared. */
+static void forget_launches(struct rp_trace *trace)
+{
+    free(trace->parts);
+    trace->parts = NULL;
+    trace->part_count = 0;
+    free(trace->launches);
+    trace->launches = NULL;
+    trace->launch_count = 0;
+}
+
+static enum rp_status load(struct rp_diff_input *input, int32_t rank)
 {
     if (input->trace != NULL && input->trace->identity.rank == rank)
         return RP_OK;
@@ -78,6 +93,7 @@ enum rp_status rp_diff_input_load(struct rp_diff_input *input, int32_t rank)
         return status;
     }
     input->trace->identity.rank = rank;
+    forget_launches(input->trace);
     status = rp_timeline_create(input->trace, &input->timeline);
     if (status != RP_OK) {
         rp_trace_free(input->trace);
@@ -88,4 +104,40 @@ enum rp_status rp_diff_input_load(struct rp_diff_input *input, int32_t rank)
     if (rank > input->loaded_last)
         input->loaded_last = rank;
     return status;
+}
+
+struct loading {
+    struct rp_diff_input *input;
+    int32_t rank;
+    enum rp_status status;
+};
+
+static void *load_one(void *argument)
+{
+    struct loading *loading = argument;
+    loading->status = load(loading->input, loading->rank);
+    return NULL;
+}
+
+/* Reading takes more memory than what is read: only small files are read both at once. */
+static bool is_small(const struct rp_diff_input *input, int32_t rank)
+{
+    struct stat info;
+    const char *file = find_file(input, rank);
+    return file == NULL || (stat(file, &info) == 0 && info.st_size <= BESIDE_MOST);
+}
+
+void rp_diff_inputs_load(struct rp_diff_input inputs[2], int32_t rank, enum rp_status status_out[2])
+{
+    struct loading left = {.input = &inputs[0], .rank = rank}, right = {.input = &inputs[1], .rank = rank};
+    pthread_t thread;
+    bool beside =
+        is_small(&inputs[0], rank) && is_small(&inputs[1], rank) && pthread_create(&thread, NULL, load_one, &left) == 0;
+    if (!beside)
+        load_one(&left);
+    load_one(&right);
+    if (beside)
+        pthread_join(thread, NULL);
+    status_out[0] = left.status;
+    status_out[1] = right.status;
 }

@@ -1,7 +1,7 @@
 /*
  * The two runs that are compared, one rank at a time in memory.
  *
- * Threads: the command line has one.
+ * Threads: the command line's one; while a rank is loaded, another one reads the other run's.
  */
 #ifndef RP_TOOL_DIFF_INPUT_H
 #define RP_TOOL_DIFF_INPUT_H
@@ -36,9 +36,10 @@ void rp_diff_input_close(struct rp_diff_input *input);
 bool rp_diff_input_has(const struct rp_diff_input *input, int32_t rank);
 
 /*
- * Brings that rank into memory, in place of another one. RP_NOT_FOUND: it has no file; RP_TRUNCATED: the file has not
- * even a header; RP_NO_MEMORY. All others, and RP_TRUNCATED, have been logged.
+ * Brings that rank of both runs into memory, in place of another one, and says how it went on each side. RP_NOT_FOUND:
+ * it has no file; RP_TRUNCATED: the file has not even a header; RP_NO_MEMORY. All others, and RP_TRUNCATED, have been
+ * logged.
  */
-enum rp_status rp_diff_input_load(struct rp_diff_input *input, int32_t rank);
+void rp_diff_inputs_load(struct rp_diff_input inputs[2], int32_t rank, enum rp_status status_out[2]);
 
 #endif

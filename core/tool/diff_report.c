@@ -101,19 +101,18 @@ static void print_ranks_alone(FILE *out, const struct rp_diff *diff)
 struct report {
     FILE *out;
     const struct rp_diff *diff;
-    struct rp_diff_input *left, *right;
+    struct rp_diff_input *inputs; /* of A and B */
 };
 
 static enum rp_status print_point(const struct report *report, const char *title, const struct rp_diff_point *point)
 {
     char text[RP_DIFF_TEXT_MAX];
-    enum rp_status status = rp_diff_input_load(report->left, point->rank);
-    if (status == RP_OK)
-        status = rp_diff_input_load(report->right, point->rank);
-    if (status != RP_OK)
-        return status;
+    enum rp_status status[2];
+    rp_diff_inputs_load(report->inputs, point->rank, status);
+    if (status[0] != RP_OK || status[1] != RP_OK)
+        return status[0] != RP_OK ? status[0] : status[1];
     fprintf(report->out, "\n%s\n  %s\n", title, rp_diff_point_text(report->diff, point, text, sizeof(text)));
-    rp_diff_around_print(report->out, point, report->left->trace, report->right->trace);
+    rp_diff_around_print(report->out, point, report->inputs[0].trace, report->inputs[1].trace);
     return RP_OK;
 }
 
@@ -160,17 +159,16 @@ static void print_counts(FILE *out, const struct rp_diff *diff)
     fputc('\n', out);
 }
 
-enum rp_status rp_diff_report(FILE *out, const struct rp_diff *diff, struct rp_diff_input *left,
-                              struct rp_diff_input *right, bool all)
+enum rp_status rp_diff_report(FILE *out, const struct rp_diff *diff, struct rp_diff_input inputs[2], bool all)
 {
     enum rp_status status = RP_OK;
     print_verdict(out, diff);
-    fprintf(out, "A: %s\nB: %s\n", left->path, right->path);
-    print_gaps(out, left);
-    print_gaps(out, right);
+    fprintf(out, "A: %s\nB: %s\n", inputs[0].path, inputs[1].path);
+    print_gaps(out, &inputs[0]);
+    print_gaps(out, &inputs[1]);
     if (diff->verdict != RP_DIFF_ALIKE) {
         print_ranks_alone(out, diff);
-        status = print_points(&(struct report){out, diff, left, right});
+        status = print_points(&(struct report){out, diff, inputs});
         print_list(out, diff);
         print_counts(out, diff);
     }

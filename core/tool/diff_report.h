@@ -8,7 +8,6 @@
 #include "core/tool/diff_input.h"
 
 /* `all`: every row of the totals, not only those that differ. RP_NO_MEMORY; what reading a rank again may return. */
-enum rp_status rp_diff_report(FILE *out, const struct rp_diff *diff, struct rp_diff_input *left,
-                              struct rp_diff_input *right, bool all);
+enum rp_status rp_diff_report(FILE *out, const struct rp_diff *diff, struct rp_diff_input inputs[2], bool all);
 
 #endif
