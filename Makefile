@@ -181,6 +181,7 @@ demo: programs
 bench: programs $(BENCH)
 	@BUILD=$(BUILD) scripts/bench_launch.sh
 	@$(BUILD)/bench/bench_plan
+	@$(BUILD)/bench/bench_diff $(BUILD)
 	@if [ -e /dev/nvidia0 ]; then BUILD=$(BUILD) scripts/bench_gpu.sh; else echo 'no GPU here: not measured on one'; fi
 
 # Installing --------------------------------------------------------------------------------------------------------
