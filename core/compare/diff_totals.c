@@ -158,15 +158,15 @@ static enum rp_status time_step(struct adding *adding, size_t step)
     const struct rp_timeline *timeline = adding->part->timeline;
     const struct rp_trace_op *ops = adding->part->trace->ops;
     struct sample_list *list = &adding->totals->samples->list[adding->which];
-    const struct rp_op *first = NULL, *last = NULL;
-    size_t end = rp_timeline_end(timeline, step);
-    for (size_t i = timeline->steps[step].first; i <= end; i++) {
+    size_t i = timeline->steps[step].first, end = rp_timeline_end(timeline, step);
+    while (i < end && !rp_pair_compares((enum rp_op_kind)ops[i].op.kind))
+        i++;
+    const struct rp_op *first = &ops[i].op, *last = first;
+    for (i++; i <= end; i++) {
         if (i < end && !rp_pair_compares((enum rp_op_kind)ops[i].op.kind))
             continue;
-        if (last != NULL)
-            add_time(adding, last, &ops[i].op);
+        add_time(adding, last, &ops[i].op);
         last = &ops[i].op;
-        first = first == NULL ? last : first;
     }
     enum rp_status status =
         add_sample(list, SAMPLE_STEP, (double)(last->begin - first->begin) * adding->part->trace->ns_per_tick);
@@ -304,7 +304,7 @@ static enum rp_status summarise_all(struct rp_diff_totals *totals, enum rp_diff_
     struct sample_list *list = &totals->samples->list[which];
     size_t rows = totals->count + 1;
     size_t *end = calloc(rows + 1, sizeof(*end));
-    float *values = malloc((list->count + 1) * sizeof(*values));
+    float *values = calloc(list->count + 1, sizeof(*values));
     if (end == NULL || values == NULL) {
         free(end);
         free(values);

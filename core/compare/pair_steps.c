@@ -23,7 +23,7 @@ static uint64_t sum_of_ops(const struct rp_trace *trace, size_t from, size_t to)
 static struct step_key *step_keys(const struct rp_pair_part *part)
 {
     size_t count = part->end_step - part->first_step;
-    struct step_key *keys = malloc((count + 1) * sizeof(*keys));
+    struct step_key *keys = calloc(count + 1, sizeof(*keys));
     for (size_t i = 0; keys != NULL && i < count; i++) {
         size_t step = part->first_step + i;
         keys[i].ops = sum_of_ops(part->trace, part->timeline->steps[step].first, rp_timeline_end(part->timeline, step));

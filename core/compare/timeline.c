@@ -64,7 +64,7 @@ static enum rp_status lane_create(const struct rp_trace *trace, uint32_t comm, s
     enum rp_status status = rp_freshness_create(window, &freshness);
     if (status != RP_OK)
         return status;
-    struct lane lane = {.items = malloc((trace->op_count + 1) * sizeof(*lane.items)),
+    struct lane lane = {.items = calloc(trace->op_count + 1, sizeof(*lane.items)),
                         .index = malloc((trace->op_count + 1) * sizeof(*lane.index))};
     status = lane.items == NULL || lane.index == NULL ? RP_NO_MEMORY : RP_OK;
     if (status == RP_OK) {

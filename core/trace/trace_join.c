@@ -90,6 +90,8 @@ static bool join_find_near(struct join_table *table, struct join_key key)
 /* NULL: there is none, or the table has failed. */
 static struct rp_trace_op *join_find(struct join_table *table, struct rp_trace *trace, struct join_key key)
 {
+    if (trace->ops == NULL)
+        return NULL;
     if (join_find_near(table, key))
         return &trace->ops[table->next];
     if (table->slots == NULL && !table->failed)
@@ -147,7 +149,9 @@ static struct rp_event event_of(const struct rp_trace_parse *parse, uint32_t mod
 /* The last op of any thread that began by then, allocations aside; NULL: there is none. */
 static const struct rp_op *last_op_before(const struct rp_trace *trace, uint64_t ticks)
 {
-    size_t from = 0, to = trace->op_count; /* ops before `from` began by then, those from `to` on later */
+    size_t from = 0, to = trace->ops == NULL
+                              ? 0
+                              : trace->op_count; /* ops before `from` began by then, those from `to` on later */
     while (from < to) {
         size_t middle = from + (to - from) / 2;
         if (trace->ops[middle].op.begin <= ticks)
