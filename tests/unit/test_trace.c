@@ -969,6 +969,16 @@ static void a_run_is_sorted_by_rank(void **state)
     rp_trace_run_free(&run);
     assert_int_equal(run.count, 0);
 
+    struct rp_trace_files files;
+    assert_int_equal(rp_trace_files_list(scratch.path, &files), RP_OK);
+    assert_int_equal(files.count, 5);
+    for (size_t i = 0; i < 5; i++)
+        assert_int_equal(files.of[i].rank, sorted[i]);
+    rp_trace_files_free(&files);
+    assert_int_equal(rp_trace_files_list(scratch_path(&scratch, "rank-9.rpt"), &files), RP_OK);
+    assert_int_equal(files.count, 1);
+    assert_int_equal(files.of[0].rank, 9);
+    rp_trace_files_free(&files);
     assert_int_equal(rp_trace_run_read(scratch_path(&scratch, "rank-9.rpt"), &run), RP_OK);
     assert_int_equal(run.count, 1);
     rp_trace_run_free(&run);
