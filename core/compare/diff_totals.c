@@ -185,12 +185,14 @@ static bool is_timed(const struct rp_timeline *timeline, size_t step)
     return timeline->steps[step].kind == RP_STEP_WHOLE && step + 1 < timeline->count;
 }
 
+/* Steps of other ops are timed only where they surely are steps of both: else one may be a microbatch. */
 static enum rp_status time_steps(struct adding *left, struct adding *right, const struct rp_pairs *pairs)
 {
     enum rp_status status = RP_OK;
     for (size_t step = left->part->first_step; step < left->part->end_step && status == RP_OK; step++) {
         uint32_t partner = pairs->step_of[step];
-        if (partner == RP_PAIR_NONE || !is_timed(left->part->timeline, step) ||
+        bool comparable = pairs->step_alike[step] || pairs->steps_differ;
+        if (partner == RP_PAIR_NONE || !comparable || !is_timed(left->part->timeline, step) ||
             !is_timed(right->part->timeline, partner))
             continue;
         status = time_step(left, step);

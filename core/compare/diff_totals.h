@@ -53,8 +53,8 @@ enum rp_status rp_diff_totals_create(struct rp_diff_totals **totals_out);
 void rp_diff_totals_free(struct rp_diff_totals *totals);
 
 /*
- * Adds the parts of one rank. `modules` becomes the table of names of all ranks and both runs. Times are taken from
- * left steps that pairs->step_of pairs with right ones. RP_NO_MEMORY.
+ * Adds the parts of one rank. `modules` becomes the table of names of all ranks and both runs. Times are of whole steps
+ * that are paired, and alike unless it is sure that steps differ (pair_steps.h). RP_NO_MEMORY.
  */
 enum rp_status rp_diff_totals_add(struct rp_diff_totals *totals, struct rp_modules *modules,
                                   const struct rp_pair_part *left, const struct rp_pair_part *right,

@@ -73,7 +73,7 @@ static enum rp_status pair_parts(const struct rp_pair_part *left, const struct r
                                  struct rp_pairs *pairs)
 {
     struct rp_pair_lanes left_lanes = {0}, right_lanes = {0};
-    enum rp_status status = rp_pair_steps(left, right, pairs->step_of, &pairs->steps_differ);
+    enum rp_status status = rp_pair_steps(left, right, pairs);
     if (status == RP_OK)
         status = rp_pair_lanes_create(left, &left_lanes);
     if (status == RP_OK)
@@ -118,8 +118,10 @@ enum rp_status rp_pair_ops(const struct rp_pair_part *left, const struct rp_pair
     struct rp_pairs pairs = {.right_of = no_partners(left->trace->op_count),
                              .left_of = no_partners(right->trace->op_count),
                              .moved = calloc(left->trace->op_count + 1, sizeof(bool)),
-                             .step_of = no_partners(left->timeline->count)};
-    bool has_memory = pairs.right_of != NULL && pairs.left_of != NULL && pairs.moved != NULL && pairs.step_of != NULL;
+                             .step_of = no_partners(left->timeline->count),
+                             .step_alike = calloc(left->timeline->count + 1, sizeof(bool))};
+    bool has_memory = pairs.right_of != NULL && pairs.left_of != NULL && pairs.moved != NULL && pairs.step_of != NULL &&
+                      pairs.step_alike != NULL;
     enum rp_status status = has_memory ? pair_parts(left, right, &pairs) : RP_NO_MEMORY;
     if (status == RP_OK)
         *pairs_out = pairs;
@@ -134,5 +136,6 @@ void rp_pairs_free(struct rp_pairs *pairs)
     free(pairs->left_of);
     free(pairs->moved);
     free(pairs->step_of);
+    free(pairs->step_alike);
     *pairs = (struct rp_pairs){0};
 }

@@ -44,6 +44,7 @@ struct rp_pairs {
     uint32_t *left_of;  /* and the other way round */
     bool *moved;        /* per op of the left trace: it and its partner stand at different places */
     uint32_t *step_of;  /* per step of the left trace: the right one it is paired with, or RP_PAIR_NONE */
+    bool *step_alike;   /* per step of the left trace: it and its partner have the same ops, in whatever order */
     bool steps_differ;  /* pair_steps.h */
 };
 

@@ -91,19 +91,37 @@ static bool only_tail_is_alone(const struct aligned *aligned)
     return i == aligned->left_count || i == aligned->right_count;
 }
 
+static bool is_alike(const struct aligned *aligned, size_t i)
+{
+    uint32_t j = aligned->match[i];
+    return j != RP_ALIGN_NONE && aligned->left[i].ops == aligned->right[j].ops;
+}
+
 static bool most_differ(const struct aligned *aligned)
 {
     size_t pairs = 0, alike = 0;
     for (size_t i = 0; i < aligned->left_count; i++) {
-        uint32_t j = aligned->match[i];
-        pairs += j != RP_ALIGN_NONE;
-        alike += j != RP_ALIGN_NONE && aligned->left[i].ops == aligned->right[j].ops;
+        pairs += aligned->match[i] != RP_ALIGN_NONE;
+        alike += is_alike(aligned, i);
     }
     return pairs - alike > alike;
 }
 
-enum rp_status rp_pair_steps(const struct rp_pair_part *left, const struct rp_pair_part *right, uint32_t *step_of,
-                             bool *differ_out)
+/* From the parts' steps, where `match` is, to those of the traces. */
+static void take_pairs(const struct aligned *aligned, const struct rp_pair_part *left, const struct rp_pair_part *right,
+                       struct rp_pairs *pairs)
+{
+    bool known = left->timeline->basis != RP_TIMELINE_REPETITION && left->timeline->basis == right->timeline->basis;
+    pairs->steps_differ = known && only_tail_is_alone(aligned) && most_differ(aligned);
+    for (size_t i = 0; i < aligned->left_count; i++)
+        pairs->step_alike[left->first_step + i] = is_alike(aligned, i);
+    for (size_t i = 0; i < aligned->left_count; i++) {
+        if (aligned->match[i] != RP_ALIGN_NONE)
+            aligned->match[i] += (uint32_t)right->first_step;
+    }
+}
+
+enum rp_status rp_pair_steps(const struct rp_pair_part *left, const struct rp_pair_part *right, struct rp_pairs *pairs)
 {
     size_t left_count = left->end_step - left->first_step, right_count = right->end_step - right->first_step;
     struct step_key *left_steps = step_keys(left), *right_steps = step_keys(right);
@@ -113,21 +131,15 @@ enum rp_status rp_pair_steps(const struct rp_pair_part *left, const struct rp_pa
                               .right_count = right_count,
                               .left_keys = malloc((left_count + 1) * sizeof(uint64_t)),
                               .right_keys = malloc((right_count + 1) * sizeof(uint64_t)),
-                              .match = step_of + left->first_step};
+                              .match = pairs->step_of + left->first_step};
     enum rp_status status = RP_NO_MEMORY;
     if (left_steps == NULL || right_steps == NULL || aligned.left_keys == NULL || aligned.right_keys == NULL)
         goto out;
-    for (size_t i = 0; i < left_count; i++)
-        aligned.match[i] = RP_ALIGN_NONE;
     status = RP_OK;
     for (int level = BY_OPS; level < LEVELS && status == RP_OK; level++)
         status = align_level(&aligned, (enum level)level);
-    bool known = left->timeline->basis != RP_TIMELINE_REPETITION && left->timeline->basis == right->timeline->basis;
-    *differ_out = status == RP_OK && known && only_tail_is_alone(&aligned) && most_differ(&aligned);
-    for (size_t i = 0; i < left_count && status == RP_OK; i++) {
-        if (aligned.match[i] != RP_ALIGN_NONE)
-            aligned.match[i] += (uint32_t)right->first_step;
-    }
+    if (status == RP_OK)
+        take_pairs(&aligned, left, right, pairs);
 out:
     free(aligned.left_keys);
     free(aligned.right_keys);

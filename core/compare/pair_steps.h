@@ -10,11 +10,10 @@
 #include "core/compare/pair.h"
 
 /*
- * step_of[i], for each step of the left part, becomes the number of its partner; other places are not touched.
- * *differ_out: the steps of both were found by content, or both by annotations, the n-th is paired with the n-th, and
- * the ops of most pairs are not alike: where lanes match across these steps, they only seem to. RP_NO_MEMORY.
+ * Fills pairs->step_of and step_alike, made with no partner for any step, and steps_differ: the steps of both were
+ * found by content, or both by annotations, the n-th is paired with the n-th, and most pairs are not alike. Where lanes
+ * match across these steps, they only seem to. RP_NO_MEMORY.
  */
-enum rp_status rp_pair_steps(const struct rp_pair_part *left, const struct rp_pair_part *right, uint32_t *step_of,
-                             bool *differ_out);
+enum rp_status rp_pair_steps(const struct rp_pair_part *left, const struct rp_pair_part *right, struct rp_pairs *pairs);
 
 #endif

@@ -91,11 +91,13 @@ static void add(struct rp_diff_total *sum, const struct rp_diff_total *total)
 static void print_head(FILE *out, const struct rp_diff *diff, int width, bool all)
 {
     const struct rp_diff_time *step = diff->totals->step;
-    fprintf(
-        out,
-        "\nper module and phase%s; ms: host time in a step, from a call to the rank's next one, median of %zu steps "
-        "in A and %zu in B\n",
-        all ? "" : ", where they differ", step[RP_DIFF_A].samples, step[RP_DIFF_B].samples);
+    fprintf(out, "\nper module and phase%s; ", all ? "" : ", where they differ");
+    if (step[RP_DIFF_A].samples == 0 || step[RP_DIFF_B].samples == 0)
+        fprintf(out, "no times: no whole steps with the same ops\n");
+    else
+        fprintf(out,
+                "ms: host time in a step, from a call to the rank's next one, median of %zu steps in A and %zu in B\n",
+                step[RP_DIFF_A].samples, step[RP_DIFF_B].samples);
     fprintf(out, "  %-*s  %-9s  %8s  %8s  %14s  %14s  %16s  %16s\n", width, "module", "phase", "ops A", "ops B",
             "bytes A", "bytes B", "ms A", "ms B");
 }
