@@ -185,26 +185,6 @@ static enum rp_status align_steps(const struct lane *left, const struct lane *ri
     return status;
 }
 
-/* The pairs without regard to steps, if they are more. */
-static enum rp_status try_without_steps(const struct lane *left, const struct lane *right, struct range whole,
-                                        uint32_t *match, bool *by_steps_out)
-{
-    size_t paired = count_paired(match, left->count);
-    if (paired == left->count || paired == right->count)
-        return RP_OK;
-    uint32_t *other = malloc((left->count + 1) * sizeof(*other));
-    if (other == NULL)
-        return RP_NO_MEMORY;
-    memset(other, 0xff, left->count * sizeof(*other)); /* RP_ALIGN_NONE */
-    enum rp_status status = align_levels(left, right, whole, other);
-    if (status == RP_OK && count_paired(other, left->count) > paired) {
-        memcpy(match, other, left->count * sizeof(*match));
-        *by_steps_out = false;
-    }
-    free(other);
-    return status;
-}
-
 /* ---------------------------------------------------------------- the lane */
 
 static void take_pairs(const struct lane *left, const struct lane *right, const uint32_t *match, struct rp_pairs *pairs)
@@ -231,23 +211,52 @@ static enum rp_status find_moved(const struct lane *left, const struct lane *rig
     return status;
 }
 
-/* *by_steps_out: the pairs are those within steps, and more. */
-static enum rp_status match_lanes(const struct lane *left, const struct lane *right, const struct rp_pairs *pairs,
-                                  uint32_t *match, bool *by_steps_out)
+static size_t count_alone(const struct lane *lane, const uint32_t *partner_of)
 {
-    const struct range whole = {0, left->count, 0, right->count};
+    size_t alone = 0;
+    for (size_t i = 0; i < lane->count; i++)
+        alone += partner_of[lane->index[i]] == RP_PAIR_NONE;
+    return alone;
+}
+
+/* *sure_out: it is sure that the steps are those of both lanes, or nothing is left to pair. */
+static enum rp_status pair_by_steps(const struct lane *left, const struct lane *right, struct rp_pairs *pairs,
+                                    uint32_t *match, bool *sure_out)
+{
     bool torn = true;
-    *by_steps_out = false;
-    if (!pairs->steps_differ && align_equal(left, right, match))
-        return RP_OK;
     enum rp_status status = align_steps(left, right, pairs, match, &torn);
-    *by_steps_out = true;
-    if (status != RP_OK || (pairs->steps_differ && !torn))
+    bool sure = pairs->steps_differ && !torn;
+    if (status == RP_OK && !sure)
+        status = align_levels(left, right, (struct range){0, left->count, 0, right->count}, match);
+    if (status != RP_OK)
         return status;
-    status = align_levels(left, right, whole, match);
-    if (status == RP_OK)
-        status = try_without_steps(left, right, whole, match, by_steps_out);
+    take_pairs(left, right, match, pairs);
+    status = find_moved(left, right, pairs);
+    *sure_out = sure || count_alone(left, pairs->right_of) == 0 || count_alone(right, pairs->left_of) == 0;
     return status;
+}
+
+static void drop_pairs(const struct lane *left, const struct lane *right, struct rp_pairs *pairs)
+{
+    for (size_t i = 0; i < left->count; i++) {
+        pairs->right_of[left->index[i]] = RP_PAIR_NONE;
+        pairs->moved[left->index[i]] = false;
+    }
+    for (size_t j = 0; j < right->count; j++)
+        pairs->left_of[right->index[j]] = RP_PAIR_NONE;
+}
+
+/* In place of what is paired, if it is more. */
+static enum rp_status pair_without_steps(const struct lane *left, const struct lane *right, struct rp_pairs *pairs,
+                                         uint32_t *match)
+{
+    memset(match, 0xff, left->count * sizeof(*match)); /* RP_ALIGN_NONE */
+    enum rp_status status = align_levels(left, right, (struct range){0, left->count, 0, right->count}, match);
+    if (status != RP_OK || count_paired(match, left->count) <= left->count - count_alone(left, pairs->right_of))
+        return status;
+    drop_pairs(left, right, pairs);
+    take_pairs(left, right, match, pairs);
+    return RP_OK;
 }
 
 static enum rp_status pair_open_lanes(const struct lane *left, const struct lane *right, struct rp_pairs *pairs)
@@ -255,13 +264,16 @@ static enum rp_status pair_open_lanes(const struct lane *left, const struct lane
     uint32_t *match = malloc((left->count + 1) * sizeof(*match));
     if (match == NULL)
         return RP_NO_MEMORY;
-    memset(match, 0xff, left->count * sizeof(*match)); /* RP_ALIGN_NONE */
-    bool by_steps;
-    enum rp_status status = match_lanes(left, right, pairs, match, &by_steps);
-    if (status == RP_OK)
+    enum rp_status status = RP_OK;
+    bool sure = !pairs->steps_differ && align_equal(left, right, match);
+    if (sure) {
         take_pairs(left, right, match, pairs);
-    if (status == RP_OK && by_steps)
-        status = find_moved(left, right, pairs);
+    } else {
+        memset(match, 0xff, left->count * sizeof(*match)); /* RP_ALIGN_NONE */
+        status = pair_by_steps(left, right, pairs, match, &sure);
+    }
+    if (status == RP_OK && !sure)
+        status = pair_without_steps(left, right, pairs, match);
     free(match);
     return status;
 }
