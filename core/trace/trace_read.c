@@ -75,6 +75,16 @@ static enum rp_status read_bytes(struct reader *reader, void *to, size_t bytes, 
 
 /* ---------------------------------------------------------------- header */
 
+static enum rp_status say_version(const struct reader *reader, const struct rp_file_header *header)
+{
+    char cause[160];
+    snprintf(cause, sizeof cause,
+             "the trace has another version, %u.%u, than this reprise, which reads %u.x; read it with the reprise that "
+             "wrote it",
+             header->major, header->minor, RP_TRACE_VERSION);
+    return say(reader, RP_VERSION, offsetof(struct rp_file_header, major), cause);
+}
+
 static enum rp_status check_header(const struct reader *reader, const struct rp_file_header *header)
 {
     if (memcmp(header->magic, RP_FILE_MAGIC, sizeof header->magic) != 0)
@@ -85,8 +95,7 @@ static enum rp_status check_header(const struct reader *reader, const struct rp_
     if (header->byte_order != RP_FILE_BYTE_ORDER)
         return say(reader, RP_CORRUPT, offsetof(struct rp_file_header, byte_order), "the byte order mark is wrong");
     if (header->major != RP_TRACE_VERSION)
-        return say(reader, RP_VERSION, offsetof(struct rp_file_header, major),
-                   "the trace has another version; read it with the reprise that wrote it");
+        return say_version(reader, header);
     if (header->hash != XXH64(header, offsetof(struct rp_file_header, hash), 0))
         return say(reader, RP_CORRUPT, 0, "the hash of the header is wrong");
     if (header->header_bytes < sizeof *header || header->header_bytes % 8 != 0)
