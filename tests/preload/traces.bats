@@ -20,7 +20,9 @@ defined() {
     current=$(defined RP_TRACE_VERSION trace.h).$(defined RP_FILE_MINOR trace_format.h)
     [ -f "$traces/$current/rank-0.rpt" ]
     grep -qx "# The trace format, version $current" "$format/README.md"
-    for version in $(sed -n 's/^| \([0-9]*\.[0-9]*\) | .*/\1/p' "$format/README.md"); do
+    mapfile -t versions < <(sed -n 's/^| \([0-9]*\.[0-9]*\) | .*/\1/p' "$format/README.md")
+    [ ${#versions[@]} -ge 3 ]
+    for version in "${versions[@]}"; do
         echo "$version"
         [ -f "$traces/$version/rank-0.rpt" ]
     done
