@@ -23,7 +23,7 @@ static void print_commands(void)
     printf(
         "Reprise records the collectives and kernel launches of a sharded training run, and serves repeated gathers\n"
         "from memory.\n\nCommands:\n");
-#define X(name, arguments, summary) printf("  reprise %-5s %-44s %s\n", #name, arguments, summary);
+#define X(name, arguments, summary) printf("  reprise %-6s %-44s %s\n", #name, arguments, summary);
     RP_COMMANDS(X)
 #undef X
     printf("'reprise help COMMAND' lists a command's options.\n\nEnvironment of libreprise.so:\n");

@@ -24,6 +24,8 @@
     X(sites, "DIR|FILE", "list where calls were issued, with the rules that named them")        \
     X(diff, "A B", "compare two recorded runs and name the first difference")                   \
     X(ranks, "DIR", "check the ranks of a recorded run against each other")                     \
+    X(export, "DIR|FILE --format=FORMAT",                                                       \
+      "write a recorded run for ui.perfetto.dev, as trace events or as JSON lines")             \
     X(help, "[COMMAND|--markdown]", "print the commands and the REPRISE_* variables, or one command's help")
 
 #define X(name, arguments, summary) int rp_cmd_##name(int argc, char **argv);

@@ -1,0 +1,271 @@
+/* reprise export: a recorded run in a format that viewers of traces, or other programs, read. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/tool/export.h"
+#include "core/tool/tool.h"
+
+struct arguments {
+    const char *path, *output; /* output NULL: standard output */
+    int32_t rank;              /* RP_RANK_FIRST: all */
+    struct rp_export_steps steps;
+    const char *format;
+};
+
+/* ---------------------------------------------------------------- arguments */
+
+static const char *const formats[] = {"perfetto", "chrome", "jsonl"};
+
+static const char *take_format(struct argp_state *state, const char *text)
+{
+    for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
+        if (strcmp(text, formats[i]) == 0)
+            return formats[i];
+    }
+    argp_error(state, "--format wants perfetto, chrome or jsonl, not '%s'", text);
+    return NULL;
+}
+
+/* "3", "3:5", "3:" or ":5", from 1 and both ends with it. */
+static struct rp_export_steps take_steps(struct argp_state *state, const char *text)
+{
+    char first[16], last[16];
+    const char *colon = strchr(text, ':');
+    size_t length = colon != NULL ? (size_t)(colon - text) : strlen(text);
+    if (length >= sizeof(first) || strlen(colon != NULL ? colon + 1 : text) >= sizeof(last))
+        argp_error(state, "--steps wants A:B, not '%s'", text);
+    snprintf(first, sizeof(first), "%.*s", (int)length, text);
+    snprintf(last, sizeof(last), "%s", colon != NULL ? colon + 1 : text);
+    struct rp_export_steps steps = {0, SIZE_MAX};
+    if (first[0] != '\0')
+        steps.from = (size_t)rp_tool_number(state, "--steps", first, 1) - 1;
+    if (last[0] != '\0')
+        steps.to = (size_t)rp_tool_number(state, "--steps", last, 1);
+    if (steps.from >= steps.to || strcmp(text, ":") == 0 || text[0] == '\0')
+        argp_error(state, "--steps wants A:B, the first and the last, not '%s'", text);
+    return steps;
+}
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+    struct arguments *arguments = state->input;
+    switch (key) {
+    case 'f':
+        arguments->format = take_format(state, argument);
+        return 0;
+    case 'o':
+        arguments->output = argument;
+        return 0;
+    case 'r':
+        arguments->rank = rp_tool_number(state, "--rank", argument, 0);
+        return 0;
+    case 's':
+        arguments->steps = take_steps(state, argument);
+        return 0;
+    case ARGP_KEY_ARG:
+        if (arguments->path != NULL)
+            argp_error(state, "takes one trace");
+        arguments->path = argument;
+        return 0;
+    case ARGP_KEY_END:
+        if (arguments->path == NULL)
+            argp_error(state, "no trace given");
+        if (arguments->format == NULL)
+            argp_error(state, "no format given; --format wants perfetto, chrome or jsonl");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static void parse_arguments(int argc, char **argv, struct arguments *arguments)
+{
+    static const struct argp_option options[] = {
+        {"format", 'f', "FORMAT", 0, "perfetto (ui.perfetto.dev), chrome (JSON trace events) or jsonl (one op a line)",
+         0},
+        {"output", 'o', "FILE", 0, "Write to FILE, which is overwritten (default: standard output)", 0},
+        {"rank", 'r', "N", 0, "Export rank N (default: all)", 0},
+        {"steps", 's', "A:B", 0, "Export steps A to B, counted from 1; A: and :B are open (default: all)", 0},
+        {0},
+    };
+    static const struct argp argp = {
+        options,
+        parse,
+        "DIR|FILE",
+        "Writes a recorded run in a format of others: a process a rank, on its threads the "
+        "steps, events and calls in host time, and what was put on its streams.\vExit code: "
+        "0, or 2 after an error.",
+        NULL,
+        NULL,
+        NULL};
+    *arguments = (struct arguments){.rank = RP_RANK_FIRST, .steps = {0, SIZE_MAX}};
+    rp_tool_parse(&argp, "export", 0, argc, argv, arguments);
+}
+
+/* ---------------------------------------------------------------- ranks */
+
+struct job {
+    const struct arguments *arguments;
+    const struct rp_trace_run *run;
+    struct rp_timeline *timelines; /* one a rank of the run; empty where it is not asked for */
+    struct rp_progress progress;
+    struct rp_export export;
+};
+
+static bool is_asked(const struct job *job, size_t number)
+{
+    return job->arguments->rank == RP_RANK_FIRST || job->arguments->rank == job->run->ranks[number]->identity.rank;
+}
+
+static void free_timelines(struct job *job)
+{
+    for (size_t i = 0; i < job->run->count; i++)
+        rp_timeline_free(&job->timelines[i]);
+    free(job->timelines);
+}
+
+static enum rp_status make_timelines(struct job *job)
+{
+    enum rp_status status = RP_OK;
+    job->timelines = calloc(job->run->count, sizeof(*job->timelines));
+    if (job->timelines == NULL)
+        return RP_NO_MEMORY;
+    for (size_t i = 0; i < job->run->count && status == RP_OK; i++) {
+        if (is_asked(job, i))
+            status = rp_timeline_create(job->run->ranks[i], &job->timelines[i]);
+    }
+    if (status != RP_OK)
+        free_timelines(job);
+    return status;
+}
+
+static enum rp_status export_rank(struct job *job, size_t number)
+{
+    struct rp_export *export = &job->export;
+    const struct rp_trace *trace = job->run->ranks[number];
+    const struct rp_timeline *timeline = &job->timelines[number];
+    struct rp_export_steps steps = job->arguments->steps;
+    if (export->format == NULL)
+        return rp_export_jsonl(export->out, export->progress, &export->done, trace, timeline, steps);
+    return rp_export_rank(export, (uint32_t)number, trace, timeline, steps);
+}
+
+static enum rp_status export_ranks(struct job *job)
+{
+    const struct rp_export_format *format = job->export.format;
+    enum rp_status status = RP_OK;
+    if (format != NULL)
+        format->begin(&job->export);
+    for (size_t i = 0; i < job->run->count && status == RP_OK; i++) {
+        if (is_asked(job, i))
+            status = export_rank(job, i);
+    }
+    if (format != NULL)
+        format->end(&job->export);
+    return status;
+}
+
+/* ---------------------------------------------------------------- output */
+
+static uint64_t count_ops(const struct job *job)
+{
+    uint64_t ops = 0;
+    for (size_t i = 0; i < job->run->count; i++)
+        ops += is_asked(job, i) ? job->run->ranks[i]->op_count : 0;
+    return ops;
+}
+
+static const struct rp_export_format *format_of(const char *name)
+{
+    if (strcmp(name, "perfetto") == 0)
+        return &rp_export_perfetto;
+    return strcmp(name, "chrome") == 0 ? &rp_export_chrome : NULL;
+}
+
+/* The result as an exit code; what went wrong has been said. */
+static int write_to(struct job *job, FILE *file)
+{
+    static struct rp_export_out out;
+    const char *output = job->arguments->output;
+    if (rp_export_names_create(&job->export.names) != RP_OK)
+        return rp_tool_failed("export", RP_NO_MEMORY);
+    job->export.format = format_of(job->arguments->format);
+    job->export.base_wall_ns = rp_export_base(job->run);
+    job->export.out = &out;
+    job->export.progress = &job->progress;
+    rp_export_out_begin(&out, file);
+    rp_progress_begin(&job->progress, "reprise export: writing", count_ops(job));
+    enum rp_status status = export_ranks(job);
+    rp_progress_end(&job->progress);
+    rp_export_names_destroy(job->export.names);
+    if (status != RP_OK)
+        return rp_tool_failed("export", status);
+    if (rp_export_out_end(&out) == RP_OK)
+        return RP_EXIT_OK;
+    rp_tool_error("export", "%s: %s", output != NULL ? output : "standard output", strerror(out.error));
+    return RP_EXIT_ERROR;
+}
+
+static int write_output(struct job *job)
+{
+    const char *output = job->arguments->output;
+    if (output == NULL && strcmp(job->arguments->format, "perfetto") == 0 && isatty(STDOUT_FILENO)) {
+        rp_tool_error("export", "perfetto is no text for a terminal; give --output=FILE");
+        return RP_EXIT_ERROR;
+    }
+    if (output == NULL)
+        return write_to(job, stdout);
+    FILE *file = fopen(output, "wbe");
+    if (file == NULL) {
+        rp_tool_error("export", "%s: cannot be opened: %s", output, strerror(errno));
+        return RP_EXIT_ERROR;
+    }
+    int code = write_to(job, file);
+    if (fclose(file) != 0 && code == RP_EXIT_OK) {
+        rp_tool_error("export", "%s: %s", output, strerror(errno));
+        return RP_EXIT_ERROR;
+    }
+    return code;
+}
+
+/* False, which is said, if no rank has a step that is asked for. */
+static bool has_steps(const struct job *job)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < job->run->count; i++)
+        most = job->timelines[i].count > most ? job->timelines[i].count : most;
+    if (job->arguments->steps.from == 0 || job->arguments->steps.from < most)
+        return true;
+    rp_tool_error("export", "there is no step %zu; the trace has steps 1 to %zu", job->arguments->steps.from + 1, most);
+    return false;
+}
+
+static int export_run(const struct arguments *arguments, const struct rp_trace_run *run)
+{
+    struct job job = {.arguments = arguments, .run = run};
+    if (rp_tool_find_rank("export", arguments->path, run, arguments->rank) == NULL)
+        return RP_EXIT_ERROR;
+    enum rp_status status = make_timelines(&job);
+    if (status != RP_OK)
+        return rp_tool_failed("export", status);
+    int code = has_steps(&job) ? write_output(&job) : RP_EXIT_ERROR;
+    free_timelines(&job);
+    return code;
+}
+
+int rp_cmd_export(int argc, char **argv)
+{
+    struct arguments arguments;
+    struct rp_trace_run run;
+    parse_arguments(argc, argv, &arguments);
+    if (rp_trace_run_read(arguments.path, &run) != RP_OK)
+        return RP_EXIT_ERROR;
+    int code = export_run(&arguments, &run);
+    rp_trace_run_free(&run);
+    return code;
+}

@@ -1,0 +1,157 @@
+#!/usr/bin/env bats
+# reprise export: what it writes, read and checked by export_check.py, on traces that mktrace makes up.
+
+load place
+
+setup() {
+    place
+    check=$BATS_TEST_DIRNAME/export_check.py
+}
+
+# export FORMAT TRACE [OPTION...]: into the file FORMAT; nothing is printed.
+export_as() {
+    run "$BUILD/reprise" export "$2" --format "$1" --output "$1" "${@:3}"
+    echo "$output"
+    [ "$status" = 0 ] && [ -z "$output" ]
+}
+
+# Both kinds of tracks hold the same, which is in the file checked.
+both_hold_the_same() {
+    export_as chrome "$@"
+    export_as perfetto "$@"
+    python3 "$check" chrome chrome > checked
+    python3 "$check" perfetto perfetto > checked.too
+    diff checked checked.too
+}
+
+has() {
+    grep -qxF -- "$1" checked
+}
+
+# refused MESSAGE ARGUMENT...: exit code 2, nothing on standard output, the first line on standard error.
+refused() {
+    local expected=$1 status=0
+    shift
+    "$BUILD/reprise" export "$@" > out 2> err || status=$?
+    cat out err
+    [ "$status" = 2 ] && [ ! -s out ] && [ "$(head -1 err)" = "reprise export: $expected" ]
+}
+
+@test "export: steps, events and calls in host time, rank by rank" {
+    "$BUILD/tests/mktrace" a
+    both_hold_the_same a
+    has "process 1 rank 0: train.py on node-a, process 4000"
+    has "process 2 rank 1: train.py on node-a, process 4001"
+    has "slice (2, 'thread 0') 49000000 to 61000000 step step 5 [('whole', 1)]"
+    has "slice (2, 'thread 0') 52000000 to 54000000 event layers.2 backward []"
+    has "slice (2, 'thread 0') 52000000 to 52400000 call all-gather 2.0 MiB bfloat16 [('bytes', 2097152), \
+('communicator', 0), ('fingerprint', '$("$BUILD/reprise" show a --rank 1 --csv --step 5 | awk -F , '$4 == 39 { print $22 }')'), \
+('flags', 33), ('launches', 7), ('op', 51), ('position', 39), ('source', 'network')]"
+    [ "$(grep -c '^slice .* step step ' checked)" = 12 ]
+    [ "$(grep -c '^slice .* call ' checked)" = 144 ]
+}
+
+@test "export: what replay did, launches and states" {
+    "$BUILD/tests/mktrace" a ranks=1 replay=2 ahead=1 microbatches=2 single=1 adam=2 early=1 sampled=1
+    both_hold_the_same a
+    grep -q "call all-gather 2.0 MiB bfloat16 .*('source', 'prefetch')" checked
+    grep -q "^slice .* event layers.0 optimizer" checked
+    grep -q "^instant (1, 'stream 0x5500 (put on it by the host; no device times)') .* gemm(float const\*, .*('grid', '1x2x1')" checked
+    grep -q "^instant (1, 'state changes') .* state armed: from position " checked
+    # Steps add up to what calls say.
+    [ "$(awk '/^count .*gathers from memory/ { sum += $NF } END { print sum }' checked)" = \
+        "$(grep -cE "\('source', '(memory|prefetch)'\)" checked)" ]
+    [ "$(awk '/^count .*gathered from the network/ { sum += $NF } END { print sum }' checked)" = \
+        "$((2097152 * $(grep -cE "\('source', 'network(, kept)?'\)" checked)))" ]
+}
+
+@test "export: one rank, some steps" {
+    "$BUILD/tests/mktrace" a
+    both_hold_the_same a --rank 1 --steps 2:3
+    [ "$(grep -c '^process ' checked)" = 1 ]
+    [ "$(grep -o 'step step [0-9]*' checked | tr '\n' ' ')" = "step step 2 step step 3 " ]
+    both_hold_the_same a/rank-1.rpt --steps 5:
+    [ "$(grep -o 'step step [0-9]*' checked | tr '\n' ' ')" = "step step 5 step step 6 " ]
+    both_hold_the_same a --rank 0 --steps :1
+    [ "$(grep -c '^slice .* call ' checked)" = 12 ]
+    both_hold_the_same a --rank 0 --steps 6
+    [ "$(grep -c '^slice .* call ' checked)" = 12 ]
+}
+
+@test "export: a cut trace, one without ops, one without steps" {
+    "$BUILD/tests/mktrace" a finish=0 lost=4
+    truncate -s -100 a/rank-0.rpt
+    both_hold_the_same a
+    "$BUILD/tests/mktrace" none steps=0
+    both_hold_the_same none
+    [ "$(grep -c '^process ' checked)" = 2 ] && [ "$(grep -vc '^process ' checked)" = 0 ]
+    export_as jsonl none
+    [ ! -s jsonl ]
+    "$BUILD/tests/mktrace" odd odd=1 names=0
+    both_hold_the_same odd
+}
+
+@test "export: lines of JSON say what --csv says" {
+    "$BUILD/tests/mktrace" a replay=3 withdraw=0 microbatches=2 sampled=1 lost=2
+    export_as jsonl a
+    for rank in 0 1; do
+        "$BUILD/reprise" show a --rank $rank --csv --step all --all-ops | tail -n "+$((rank + 1))"
+    done > csv
+    python3 - << 'END'
+import csv, json
+rows = list(csv.DictReader(line for i, line in enumerate(open("csv")) if i == 0 or not line.startswith("rank,")))
+lines = [json.loads(line) for line in open("jsonl")]
+assert len(rows) == len(lines) > 200, (len(rows), len(lines))
+for row, line in zip(rows, lines):
+    assert line.pop("wall_ns") == 1767225600000000000 + line["begin_ns"], line
+    line["flags"] = hex(line["flags"])
+    assert {k: "" if v is None else str(v) for k, v in line.items()} == row, (line, row)
+END
+}
+
+@test "export: to standard output, too" {
+    "$BUILD/tests/mktrace" a
+    for format in perfetto chrome jsonl; do
+        export_as $format a
+        "$BUILD/reprise" export a -f $format | cmp - $format
+    done
+}
+
+@test "export: text of a trace is made safe" {
+    "$BUILD/tests/mktrace" a replay=2
+    both_hold_the_same a
+    grep -qF '\x1b[31mnothing repeats' checked
+    [ "$(grep -c $'\x1b' checked)" = 0 ] && [ "$(grep -c $'\x1b' chrome)" = 0 ]
+}
+
+@test "export: wrong use" {
+    "$BUILD/tests/mktrace" a
+    refused "no trace given" --format chrome
+    refused "no format given; --format wants perfetto, chrome or jsonl" a
+    refused "--format wants perfetto, chrome or jsonl, not 'json'" a --format json
+    refused "takes one trace" a a --format chrome
+    refused "a: has no rank 2" a --format chrome --rank 2
+    refused "there is no step 7; the trace has steps 1 to 6" a --format chrome --steps 7:9
+    refused "--steps wants A:B, the first and the last, not '3:2'" a --format chrome --steps 3:2
+    refused "--steps wants a number from 1, not '0'" a --format chrome --steps 0
+    refused "none/x: cannot be opened: No such file or directory" a --format chrome --output none/x
+    refused "/dev/full: No space left on device" a --format perfetto --output /dev/full
+}
+
+@test "export: a perfetto trace is not written to a terminal" {
+    command -v script
+    "$BUILD/tests/mktrace" a
+    run script -qec "$BUILD/reprise export a --format perfetto" /dev/null
+    echo "$output"
+    [ "$status" = 2 ]
+    [[ $output == "reprise export: perfetto is no text for a terminal; give --output=FILE"* ]]
+}
+
+@test "export: real recordings on the stand-in" {
+    export FAKE_REALTIME=0
+    LD_PRELOAD=./libreprise.so REPRISE_MODE=record REPRISE_TRACE=run REPRISE_DETAIL=launches REPRISE_LOG=none \
+        "$BUILD/minitrain" --ranks 2 --steps 8 > /dev/null
+    both_hold_the_same run
+    [ "$(grep -c '^process ' checked)" = 2 ]
+    [ "$(grep -c '^slice .* call all-gather ' checked)" -gt 100 ]
+}
