@@ -59,6 +59,7 @@ help:
 	@echo 'demo            record and replay small sharded runs and look at them; needs no GPU'
 	@echo 'explore         every interleaving of ranks through the agreement'
 	@echo 'chaos           N=1000 SEED=1 MODE=replay: random programs behind the library'
+	@echo 'fuzz            TARGET=trace SECONDS=600: libFuzzer on a reader (options, rules, trace); needs clang'
 	@echo 'bench           measure on this machine'
 	@echo 'lint            formatting, static analysis, layers, exports, documents'
 	@echo 'asan, tsan      the tests under the address and undefined-behaviour, or the thread sanitizer'
@@ -182,6 +183,7 @@ bench: programs $(BENCH)
 	@BUILD=$(BUILD) scripts/bench_launch.sh
 	@$(BUILD)/bench/bench_plan
 	@$(BUILD)/bench/bench_diff $(BUILD)
+	@BUILD=$(BUILD) tests/bench/bench_export.sh
 	@if [ -e /dev/nvidia0 ]; then BUILD=$(BUILD) scripts/bench_gpu.sh; else echo 'no GPU here: not measured on one'; fi
 
 # Installing --------------------------------------------------------------------------------------------------------
@@ -202,7 +204,7 @@ options: $(COMMAND)
 	@$(COMMAND) help --markdown
 
 clean:
-	rm -rf build build-asan build-tsan
+	rm -rf build build-asan build-tsan build-fuzz
 
 distclean: clean
 	rm -rf build-deps
