@@ -1,17 +1,17 @@
 /*
  * A run as tracks of slices, for viewers of traces. export.c walks the traces; a sink writes one format.
  *
- *   process   a rank
- *     thread    a host thread: steps, in them events (module, phase), in them calls; each from begin to end, in host
- * time stream    what was put on a stream, in order, as instants when the host did so: a trace has no times of the
- * device states    state changes, as instants counters  launches behind each call; of each step the bytes gathered from
- * the network, and the gathers from memory
+ *   process     a rank
+ *     thread    a host thread: steps, in them events (module, phase), in them calls; each from begin to end
+ *     stream    what was put on a stream, in order, as instants: a trace has no times of the device
+ *     states    state changes, as instants
+ *     counters  launches behind each call; of each step the bytes gathered, and the gathers from memory
  *
  * On a thread's track slices are nested or apart, whatever the trace says: a call ends by the time at which its
  * thread's next one begins, a step and an event at the latest when the next of its kind begins.
  *
- * Times are ns on one axis for all ranks: that of the wall clock, from the run's earliest start or call on. Ranks on
- * several hosts are as far apart as their clocks.
+ * Times are of the host, ns on one axis for all ranks: that of the wall clock, from the run's earliest start or call
+ * on. Ranks on several hosts are as far apart as their clocks.
  *
  * Threads: one at a time.
  */
@@ -20,10 +20,10 @@
 
 #include <stdbool.h>
 
+#include "core/compare/timeline.h"
 #include "core/tool/export_names.h"
 #include "core/tool/export_out.h"
 #include "core/tool/progress.h"
-#include "core/compare/timeline.h"
 #include "core/trace/trace.h"
 
 /* X(enumerator, category of what lies on such a track) */
