@@ -67,19 +67,13 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case 's':
         arguments->steps = take_steps(state, argument);
         return 0;
-    case ARGP_KEY_ARG:
-        if (arguments->path != NULL)
-            argp_error(state, "takes one trace");
-        arguments->path = argument;
-        return 0;
     case ARGP_KEY_END:
-        if (arguments->path == NULL)
-            argp_error(state, "no trace given");
+        rp_tool_take_path(key, argument, state, "trace", &arguments->path);
         if (arguments->format == NULL)
             argp_error(state, "no format given; --format wants perfetto, chrome or jsonl");
         return 0;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return rp_tool_take_path(key, argument, state, "trace", &arguments->path);
     }
 }
 

@@ -32,17 +32,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case 'c':
         take_view(state, VIEW_CSV);
         return 0;
-    case ARGP_KEY_ARG:
-        if (arguments->path != NULL)
-            argp_error(state, "takes one run");
-        arguments->path = argument;
-        return 0;
-    case ARGP_KEY_END:
-        if (arguments->path == NULL)
-            argp_error(state, "no run given");
-        return 0;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return rp_tool_take_path(key, argument, state, "run", &arguments->path);
     }
 }
 

@@ -72,17 +72,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case 'c':
         take_view(state, VIEW_CSV, "--csv");
         return 0;
-    case ARGP_KEY_ARG:
-        if (arguments->path != NULL)
-            argp_error(state, "takes one trace");
-        arguments->path = argument;
-        return 0;
-    case ARGP_KEY_END:
-        if (arguments->path == NULL)
-            argp_error(state, "no trace given");
-        return 0;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return rp_tool_take_path(key, argument, state, "trace", &arguments->path);
     }
 }
 

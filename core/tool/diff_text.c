@@ -1,11 +1,11 @@
 #include "core/tool/diff_text.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/tool/rows.h"
+#include "core/tool/tool.h"
 
 const struct rp_diff_side *rp_diff_named_side(const struct rp_diff_point *point)
 {
@@ -17,16 +17,6 @@ const char *rp_diff_class_text(enum rp_diff_class class)
     if (class == RP_DIFF_ONLY_LEFT)
         return "only in A";
     return class == RP_DIFF_ONLY_RIGHT ? "only in B" : rp_diff_class_name(class);
-}
-
-static void append(char *text, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
-static void append(char *text, size_t size, const char *format, ...)
-{
-    size_t used = strlen(text);
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text + used, size - used, format, arguments);
-    va_end(arguments);
 }
 
 static const char *event_text(const struct rp_diff *diff, const struct rp_op *op, char *text, size_t size)
@@ -49,8 +39,8 @@ char *rp_diff_where(const struct rp_diff *diff, const struct rp_diff_point *poin
     bool both = point->left.present && point->right.present;
     snprintf(text, size, "step %zu", side->step + 1);
     if (both && point->left.step != point->right.step)
-        append(text, size, " (B: %zu)", point->right.step + 1);
-    append(text, size, ", %s, rank %" PRId32, rp_diff_what(diff, &side->op, what, sizeof(what)), point->rank);
+        rp_tool_append(text, size, " (B: %zu)", point->right.step + 1);
+    rp_tool_append(text, size, ", %s, rank %" PRId32, rp_diff_what(diff, &side->op, what, sizeof(what)), point->rank);
     return text;
 }
 
@@ -59,11 +49,11 @@ char *rp_diff_place_text(const struct rp_diff_point *point, char *text, size_t s
     const struct rp_op *op = &rp_diff_named_side(point)->op;
     text[0] = '\0';
     if (op->comm != RP_NO_COMM)
-        append(text, size, "communicator %" PRIu32, op->comm);
+        rp_tool_append(text, size, "communicator %" PRIu32, op->comm);
     if (op->position != RP_NO_POSITION)
-        append(text, size, ", position %" PRIu64, op->position);
+        rp_tool_append(text, size, ", position %" PRIu64, op->position);
     if ((point->classes & RP_DIFF_BIT(RP_DIFF_MOVED)) && op->position != RP_NO_POSITION)
-        append(text, size, ", in B %" PRIu64, point->right.op.position);
+        rp_tool_append(text, size, ", in B %" PRIu64, point->right.op.position);
     return text;
 }
 
@@ -75,10 +65,10 @@ static void append_classes(const struct rp_diff *diff, const struct rp_diff_poin
     for (int c = 0; c < RP_DIFF_CLASS_COUNT; c++) {
         if ((point->classes & RP_DIFF_BIT(c)) == 0)
             continue;
-        append(text, size, "%s%s", separator, rp_diff_class_text((enum rp_diff_class)c));
+        rp_tool_append(text, size, "%s%s", separator, rp_diff_class_text((enum rp_diff_class)c));
         separator = ", ";
         if (c == RP_DIFF_RENAMED)
-            append(text, size, ", in B %s", event_text(diff, &point->right.op, event, sizeof(event)));
+            rp_tool_append(text, size, ", in B %s", event_text(diff, &point->right.op, event, sizeof(event)));
     }
 }
 
@@ -89,6 +79,6 @@ char *rp_diff_point_text(const struct rp_diff *diff, const struct rp_diff_point 
     append_classes(diff, point, text, size);
     rp_diff_place_text(point, place, sizeof(place));
     if (place[0] != '\0')
-        append(text, size, " (%s)", place);
+        rp_tool_append(text, size, " (%s)", place);
     return text;
 }

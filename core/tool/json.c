@@ -19,6 +19,12 @@ static void put_text(FILE *out, const char *text)
     fputc('"', out);
 }
 
+void rp_json_string(FILE *out, const char *text)
+{
+    char safe[4 * RP_MODULE_NAME_MAX + 5];
+    put_text(out, rp_tool_safe(text, safe, sizeof(safe)));
+}
+
 /* What stands before a value: the end of the one before, the indent, the name. */
 static void put_start(struct rp_json *json, const char *key)
 {
@@ -72,9 +78,8 @@ void rp_json_end_array(struct rp_json *json)
 
 void rp_json_text(struct rp_json *json, const char *key, const char *text)
 {
-    char safe[4 * RP_MODULE_NAME_MAX + 5];
     put_start(json, key);
-    put_text(json->out, rp_tool_safe(text, safe, sizeof(safe)));
+    rp_json_string(json->out, text);
 }
 
 void rp_json_number(struct rp_json *json, const char *key, int64_t number)

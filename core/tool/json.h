@@ -10,6 +10,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
+/* One string, in quotes: for who lays out the rest by himself. */
+void rp_json_string(FILE *out, const char *text);
+
 /* Zero-initialised but for `out`. */
 struct rp_json {
     FILE *out;

@@ -2,24 +2,11 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "core/tool/json.h"
 #include "core/tool/ranks_report.h"
 #include "core/tool/ranks_text.h"
 #include "core/tool/summary.h"
 #include "core/tool/tool.h"
-
-/* A string of JSON; text of a trace is made safe before. */
-static void json_text(FILE *out, const char *text)
-{
-    char safe[4 * RP_MODULE_NAME_MAX + 5];
-    rp_tool_safe(text, safe, sizeof(safe));
-    fputc('"', out);
-    for (const char *c = safe; *c != '\0'; c++) {
-        if (*c == '"' || *c == '\\')
-            fputc('\\', out);
-        fputc(*c, out);
-    }
-    fputc('"', out);
-}
 
 static void json_classes(FILE *out, unsigned classes)
 {
@@ -29,7 +16,7 @@ static void json_classes(FILE *out, unsigned classes)
         if ((classes & RP_RANKS_BIT(c)) == 0)
             continue;
         fputs(comma, out);
-        json_text(out, rp_ranks_class_name((enum rp_ranks_class)c));
+        rp_json_string(out, rp_ranks_class_name((enum rp_ranks_class)c));
         comma = ", ";
     }
     fputc(']', out);
@@ -40,9 +27,9 @@ static void json_rank(FILE *out, const struct rp_ranks_rank *rank)
     char state[200];
     const struct rp_trace *trace = rank->trace;
     fprintf(out, "    {\"rank\": %" PRId32 ", \"host\": ", trace->identity.rank);
-    json_text(out, trace->identity.host);
+    rp_json_string(out, trace->identity.host);
     fprintf(out, ", \"trace\": ");
-    json_text(out, rp_summary_state(trace, state, sizeof(state)));
+    rp_json_string(out, rp_summary_state(trace, state, sizeof(state)));
     fprintf(out, ", \"other_run\": %s, \"ops\": %zu, \"collectives\": %" PRIu64 ", \"messages\": %" PRIu64,
             rank->other_run ? "true" : "false", trace->op_count, rank->collectives, rank->messages);
     fprintf(out,
@@ -55,7 +42,7 @@ static void json_comm(FILE *out, const struct rp_ranks_comm *comm)
 {
     const struct rp_trace_comm *about = comm->members[0].comm;
     fprintf(out, "    {\"size\": %" PRId32 ", \"key\": \"%016" PRIx64 "\", \"name\": ", about->nranks, about->key);
-    json_text(out, about->name);
+    rp_json_string(out, about->name);
     fprintf(out, ", \"collectives\": %" PRIu64 ", \"members\": [", comm->end);
     for (size_t m = 0; m < comm->member_count; m++) {
         const struct rp_ranks_member *member = &comm->members[m];
@@ -75,7 +62,7 @@ static void json_call(FILE *out, const struct rp_trace *trace, const struct rp_t
                 rp_dtype_name((enum rp_dtype)op->op.dtype), rp_redop_name((enum rp_redop)op->op.redop));
         fprintf(out, ", \"root\": %" PRId32 ", \"phase\": \"%s\", \"module\": ", op->op.root,
                 rp_phase_name((enum rp_phase)op->op.phase));
-        json_text(out, rp_module_name(trace->modules, op->op.module));
+        rp_json_string(out, rp_module_name(trace->modules, op->op.module));
     }
     fputc('}', out);
 }
@@ -101,7 +88,7 @@ static void json_finding(FILE *out, const struct rp_ranks *ranks, const struct r
     json_classes(out, finding->classes);
     fprintf(out, ", \"communicator\": %zu, \"%s\": %" PRIu64 ", \"text\": ", finding->comm,
             finding->from == RP_RANKS_NONE ? "position" : "message", finding->position);
-    json_text(out, rp_ranks_text_finding(ranks, finding, text, sizeof(text)));
+    rp_json_string(out, rp_ranks_text_finding(ranks, finding, text, sizeof(text)));
     fprintf(out, ",\n     \"calls\": [");
     json_calls(out, &ranks->comms[finding->comm], finding);
     fputs("]}", out);

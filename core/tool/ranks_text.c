@@ -1,23 +1,12 @@
 #include "core/tool/ranks_text.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/tool/rows.h"
-
-static void append(char *text, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
-
-static void append(char *text, size_t size, const char *format, ...)
-{
-    size_t used = strlen(text);
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text + used, size - used, format, arguments);
-    va_end(arguments);
-}
+#include "core/tool/tool.h"
 
 char *rp_ranks_text_number(uint64_t number, char *text, size_t size)
 {
@@ -25,7 +14,7 @@ char *rp_ranks_text_number(uint64_t number, char *text, size_t size)
     int count = snprintf(digits, sizeof(digits), "%" PRIu64, number);
     text[0] = '\0';
     for (int i = 0; i < count; i++)
-        append(text, size, "%s%c", i > 0 && (count - i) % 3 == 0 ? "," : "", digits[i]);
+        rp_tool_append(text, size, "%s%c", i > 0 && (count - i) % 3 == 0 ? "," : "", digits[i]);
     return text;
 }
 
@@ -52,13 +41,13 @@ char *rp_ranks_text_list(const int32_t *ranks, size_t count, char *text, size_t 
         last = last == i + 1 ? i : last; /* two are no range */
         const char *comma = i > 0 ? ", " : "";
         if (strlen(text) + 32 > size) {
-            append(text, size, ", ...");
+            rp_tool_append(text, size, ", ...");
             break;
         }
         if (last > i)
-            append(text, size, "%s%" PRId32 "-%" PRId32, comma, ranks[i], ranks[last]);
+            rp_tool_append(text, size, "%s%" PRId32 "-%" PRId32, comma, ranks[i], ranks[last]);
         else
-            append(text, size, "%s%" PRId32, comma, ranks[i]);
+            rp_tool_append(text, size, "%s%" PRId32, comma, ranks[i]);
     }
     return text;
 }
@@ -135,7 +124,8 @@ char *rp_ranks_text_classes(unsigned classes, char *text, size_t size)
     text[0] = '\0';
     for (int c = 0; c < RP_RANKS_CLASS_COUNT; c++) {
         if (classes & RP_RANKS_BIT(c))
-            append(text, size, "%s%s", text[0] != '\0' ? ", " : "", rp_ranks_class_name((enum rp_ranks_class)c));
+            rp_tool_append(text, size, "%s%s", text[0] != '\0' ? ", " : "",
+                           rp_ranks_class_name((enum rp_ranks_class)c));
     }
     return text;
 }
@@ -226,14 +216,14 @@ static void add_mismatch(const struct rp_ranks_comm *comm, const struct rp_ranks
     char who[100], call[160];
     size_t odd = odd_member(comm, finding), other = other_member(comm, finding, odd);
     bool third = has_third(comm, finding, odd, other);
-    append(text, size, "%s %s, ", ranks_with(comm, finding, finding->ops[odd], who, sizeof(who)),
-           rp_op_print(&finding->ops[odd]->op, call, sizeof(call)));
+    rp_tool_append(text, size, "%s %s, ", ranks_with(comm, finding, finding->ops[odd], who, sizeof(who)),
+                   rp_op_print(&finding->ops[odd]->op, call, sizeof(call)));
     ranks_with(comm, finding, finding->ops[other], who, sizeof(who));
     if (finding->usual != RP_RANKS_NONE)
         snprintf(who, sizeof(who), "%s", third ? "most others" : "others");
-    append(text, size, "%s %s", who, rp_op_print(&finding->ops[other]->op, call, sizeof(call)));
+    rp_tool_append(text, size, "%s %s", who, rp_op_print(&finding->ops[other]->op, call, sizeof(call)));
     if (third && finding->usual == RP_RANKS_NONE)
-        append(text, size, ", and others otherwise");
+        rp_tool_append(text, size, ", and others otherwise");
 }
 
 static void add_missing(const struct rp_ranks_comm *comm, const struct rp_ranks_finding *finding, char *text,
@@ -242,9 +232,9 @@ static void add_missing(const struct rp_ranks_comm *comm, const struct rp_ranks_
     char who[100], call[500];
     size_t has = odd_member(comm, finding);
     bool lost = (finding->classes & RP_RANKS_BIT(RP_RANKS_UNDECIDED)) != 0;
-    append(text, size, "%s %s: %s", lost ? "lost by the trace of" : "not issued by",
-           ranks_with(comm, finding, NULL, who, sizeof(who)),
-           rp_ranks_text_call(comm->members[has].trace, &finding->ops[has]->op, call, sizeof(call)));
+    rp_tool_append(text, size, "%s %s: %s", lost ? "lost by the trace of" : "not issued by",
+                   ranks_with(comm, finding, NULL, who, sizeof(who)),
+                   rp_ranks_text_call(comm->members[has].trace, &finding->ops[has]->op, call, sizeof(call)));
 }
 
 static void add_bytes(const struct rp_ranks_comm *comm, const struct rp_ranks_finding *finding, char *text, size_t size)
@@ -258,10 +248,10 @@ static void add_bytes(const struct rp_ranks_comm *comm, const struct rp_ranks_fi
     if (marked != NULL)
         rp_ranks_text_members(comm, marked, who, sizeof(who));
     if (finding->usual == RP_RANKS_NONE)
-        append(text, size, "ranks were delivered different bytes by %s", call);
+        rp_tool_append(text, size, "ranks were delivered different bytes by %s", call);
     else
-        append(text, size, "%s %s delivered other bytes than the others by %s", who,
-               strncmp(who, "ranks", 5) == 0 ? "were" : "was", call);
+        rp_tool_append(text, size, "%s %s delivered other bytes than the others by %s", who,
+                       strncmp(who, "ranks", 5) == 0 ? "were" : "was", call);
     free(marked);
 }
 
@@ -275,11 +265,11 @@ static void add_message(const struct rp_ranks_comm *comm, const struct rp_ranks_
     if (receive != NULL)
         rp_ranks_text_call(comm->members[finding->to].trace, &receive->op, received, sizeof(received));
     if (receive == NULL)
-        append(text, size, "no receive for %s", sent);
+        rp_tool_append(text, size, "no receive for %s", sent);
     else if (send == NULL)
-        append(text, size, "no send for %s", received);
+        rp_tool_append(text, size, "no send for %s", received);
     else
-        append(text, size, "%s, but %s", sent, received);
+        rp_tool_append(text, size, "%s, but %s", sent, received);
 }
 
 static void add_not_made(const struct rp_ranks_comm *comm, char *text, size_t size)
@@ -291,7 +281,7 @@ static void add_not_made(const struct rp_ranks_comm *comm, char *text, size_t si
         memset(marked, true, comm->member_count * sizeof(*marked));
         rp_ranks_text_members(comm, marked, who, sizeof(who));
     }
-    append(text, size, "has %" PRId32 " ranks, but only %s made it", comm->members[0].comm->nranks, who);
+    rp_tool_append(text, size, "has %" PRId32 " ranks, but only %s made it", comm->members[0].comm->nranks, who);
     free(marked);
 }
 
@@ -300,7 +290,7 @@ char *rp_ranks_text_finding(const struct rp_ranks *ranks, const struct rp_ranks_
 {
     const struct rp_ranks_comm *comm = &ranks->comms[finding->comm];
     rp_ranks_text_place(ranks, finding, text, size);
-    append(text, size, ": ");
+    rp_tool_append(text, size, ": ");
     if (finding->classes & RP_RANKS_BIT(RP_RANKS_NOT_MADE))
         add_not_made(comm, text, size);
     else if (finding->from != RP_RANKS_NONE)

@@ -47,6 +47,32 @@ int32_t rp_tool_number(struct argp_state *state, const char *option, const char 
     return (int32_t)number;
 }
 
+error_t rp_tool_take_path(int key, char *argument, struct argp_state *state, const char *what, const char **path)
+{
+    switch (key) {
+    case ARGP_KEY_ARG:
+        if (*path != NULL)
+            argp_error(state, "takes one %s", what);
+        *path = argument;
+        return 0;
+    case ARGP_KEY_END:
+        if (*path == NULL)
+            argp_error(state, "no %s given", what);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+void rp_tool_append(char *text, size_t size, const char *format, ...)
+{
+    size_t used = strlen(text);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text + used, size - used, format, arguments);
+    va_end(arguments);
+}
+
 const struct rp_trace *rp_tool_find_rank(const char *command, const char *path, const struct rp_trace_run *run,
                                          int32_t rank)
 {

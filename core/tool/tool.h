@@ -52,6 +52,16 @@ void rp_tool_parse(const struct argp *argp, const char *command, unsigned flags,
 /* The number, at least `least`, that `text` is; a wrong one ends the process as other wrong arguments do. */
 int32_t rp_tool_number(struct argp_state *state, const char *option, const char *text, int32_t least);
 
+/*
+ * For the keys of argp that an option does not have: the one path that a command takes, of a `what` ("trace"), into
+ * `*path`, which is NULL at first; none and a second end the process as other wrong arguments do. ARGP_ERR_UNKNOWN for
+ * other keys.
+ */
+error_t rp_tool_take_path(int key, char *argument, struct argp_state *state, const char *what, const char **path);
+
+/* Prints to the end of what stands in `text`, cut at `size`. */
+void rp_tool_append(char *text, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
 /* The trace of that rank, or of the lowest if `rank` is RP_RANK_FIRST. NULL: there is none, which is said. */
 #define RP_RANK_FIRST (-1)
 const struct rp_trace *rp_tool_find_rank(const char *command, const char *path, const struct rp_trace_run *run,
