@@ -58,7 +58,7 @@ layer core/tool 'core/([a-z]+/)?[a-z0-9_]+\.h|config/options\.(h|def)'
 layer config 'config/[a-z0-9_]+\.(h|def)|core/(status|log)\.h'
 layer shim "shim/[a-z0-9_]+\.(h|def)|config/options\.h|core/($doors)\.h"
 layer tests/apps 'minitrain[a-z_]*\.h'
-layer tests/fake '[a-z_]+\.h|tests/fake/ranks\.h|shim/(fingerprint|compare)\.h'
+layer tests/fake '[a-z_]+\.h|tests/fake/(gate|ranks)\.h|shim/(fingerprint|compare)\.h'
 
 folders=(core core/rules core/trace core/record core/steps core/compare core/order core/agree core/plan core/replay core/tool)
 unknown=$(find core config shim -mindepth 1 -type d | grep -vxF -f <(printf '%s\n' "${folders[@]}" config/annotations))

@@ -6,9 +6,7 @@
 #ifndef FAKE_DEVICE_H
 #define FAKE_DEVICE_H
 
-#include <pthread.h>
-#include <stdbool.h>
-
+#include "tests/fake/gate.h"
 #include "tests/fake/ranks.h"
 
 static inline int costs_set(void **state)
@@ -20,34 +18,6 @@ static inline int costs_set(void **state)
     setenv("FAKE_MEMORY_MB", "64", 1);
     return 0;
 }
-
-struct gate {
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    bool open;
-};
-
-static inline void gate_pass(void *data)
-{
-    struct gate *gate = data;
-    pthread_mutex_lock(&gate->lock);
-    while (!gate->open)
-        pthread_cond_wait(&gate->changed, &gate->lock);
-    pthread_mutex_unlock(&gate->lock);
-}
-
-static inline void gate_open(struct gate *gate)
-{
-    pthread_mutex_lock(&gate->lock);
-    gate->open = true;
-    pthread_cond_broadcast(&gate->changed);
-    pthread_mutex_unlock(&gate->lock);
-}
-
-#define GATE                                                       \
-    {                                                              \
-        PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false \
-    }
 
 static inline float us_between(cudaEvent_t begin, cudaEvent_t end)
 {

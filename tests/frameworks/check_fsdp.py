@@ -56,21 +56,12 @@ def events(ops, kind):
     return [(op["module"], op["phase"]) for op in ops if op["kind"] == kind]
 
 
-def first_wrong(seen, wanted):
-    for i in range(max(len(seen), len(wanted))):
-        s = seen[i] if i < len(seen) else None
-        w = wanted[i] if i < len(wanted) else None
-        if s != w:
-            return f"number {i} is {s}, expected {w} ({len(seen)} seen, {len(wanted)} expected)"
-    return None
-
-
 def check_names(runner, name, **schedule):
     gathers, reductions = expected.run(**dict(SMALL, **schedule))
     for rank in range(runner.ranks):
         ops = runner.ops(name, rank)
         for kind, wanted in (("all-gather", gathers), ("reduce-scatter", reductions)):
-            wrong = first_wrong(events(ops, kind), wanted)
+            wrong = runs.first_wrong(events(ops, kind), wanted)
             check(f"names {name} rank {rank} {kind}", wrong is None, wrong or f"{len(wanted)} of {len(wanted)}")
         whole = [op for op in ops if op["kind"] in ("all-gather", "reduce-scatter", "all-reduce")]
         printed = sum(1 for op in whole if op["fingerprint"])

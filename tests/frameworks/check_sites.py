@@ -68,14 +68,6 @@ def place_of(package, environment):
     return done.stdout.strip() or None
 
 
-def first_wrong(seen, wanted):
-    for i in range(max(len(seen), len(wanted))):
-        s, w = seen[i] if i < len(seen) else None, wanted[i] if i < len(wanted) else None
-        if s != w:
-            return f"number {i} is {s}, expected {w} ({len(seen)} seen, {len(wanted)} expected)"
-    return None
-
-
 def check_all_named(name, ops):
     for kind in NAMED:
         of_kind = [op for op in ops if op["kind"] == kind]
@@ -90,7 +82,7 @@ def check_order(name, ops, wanted, without_root):
         seen = [(op["module"], op["phase"]) for op in ops if op["kind"] == kind and op["phase"] != "other"]
         if without_root and kind == "all-gather":
             seen = [event for event in seen if event[0] != ROOT]
-        wrong = first_wrong(seen, order)
+        wrong = runs.first_wrong(seen, order)
         check(f"{name}: every {kind} has the right name", wrong is None, wrong or f"{len(order)} of {len(order)}")
 
 

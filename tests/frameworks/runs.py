@@ -29,6 +29,15 @@ def check(name, ok, detail=""):
     print(f"{'ok    ' if ok else 'FAILED'}  {name}{': ' + str(detail) if detail else ''}", flush=True)
 
 
+def first_wrong(seen, wanted):
+    """What the first element is that two lists do not share, in words; None: they are equal."""
+    for i in range(max(len(seen), len(wanted))):
+        s, w = seen[i] if i < len(seen) else None, wanted[i] if i < len(wanted) else None
+        if s != w:
+            return f"number {i} is {s}, expected {w} ({len(seen)} seen, {len(wanted)} expected)"
+    return None
+
+
 def leave_out(name, why):
     counts["left out"] += 1
     print(f"left out  {name}: {why}", flush=True)

@@ -64,16 +64,8 @@ told_everywhere() {
 }
 
 @test "Python frames alone" {
-    local python home
-    command -v python3 > /dev/null || skip "no python3"
-    python=$(python3 -c 'import sysconfig as s; print(s.get_config_var("LIBDIR") + "/" + s.get_config_var("INSTSONAME"))')
-    home=$(python3 -c 'import sys; print(sys.base_prefix)')
-    case $python in
-    *.so*) ;;
-    *) skip "python3 has no shared library" ;;
-    esac
-    [ -e "$python" ] || skip "$python is not installed"
-    export PYTHONHOME=$home
+    local python
+    shared_python
     told_everywhere --sites python --python "$python"
 }
 

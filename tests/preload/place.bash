@@ -16,6 +16,20 @@ sanitized() {
     nm -D "$BUILD/reprise" | grep -qE '__(asan|tsan)_init'
 }
 
+# shared_python: sets `python` to the library of python3's interpreter, and PYTHONHOME for who loads it; skips where there is
+# none.
+shared_python() {
+    command -v python3 > /dev/null || skip "no python3"
+    python=$(python3 -c 'import sysconfig as s; print(s.get_config_var("LIBDIR") + "/" + s.get_config_var("INSTSONAME"))')
+    PYTHONHOME=$(python3 -c 'import sys; print(sys.base_prefix)')
+    case $python in
+    *.so*) ;;
+    *) skip "python3 has no shared library" ;;
+    esac
+    [ -e "$python" ] || skip "$python is not installed"
+    export PYTHONHOME
+}
+
 # result NAME COMMAND...: what it prints, but for the measured time, and how it ends: NAME.out, .err (of several ranks, so
 # sorted) and .status. Lines of ours go to NAME.lines.
 result() {

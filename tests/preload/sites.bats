@@ -157,15 +157,9 @@ END
 }
 
 @test "a Python that is loaded late is found, and is gone when it is" {
-    local python home script
-    command -v python3 > /dev/null || skip "no python3"
-    python=$(python3 -c 'import sysconfig as s; print(s.get_config_var("LIBDIR") + "/" + s.get_config_var("INSTSONAME"))')
-    home=$(python3 -c 'import sys; print(sys.base_prefix)')
-    case $python in
-    *.so*) ;;
-    *) skip "python3 has no shared library" ;;
-    esac
-    [ -e "$python" ] || skip "$python is not installed"
+    local python script
+    load place
+    shared_python
     script='
 import ctypes
 ask = ctypes.CDLL(None).probe_here
@@ -179,7 +173,7 @@ group.pre_forward()
 group._module_fqn = "layers.0"
 group.pre_forward()
 '
-    run env LD_PRELOAD="$folder/libsite_probe.so" PYTHONHOME="$home" "$folder/site_client" embed "$python" "$script"
+    run env LD_PRELOAD="$folder/libsite_probe.so" "$folder/site_client" embed "$python" "$script"
     echo "$output"
     [ "$status" = 0 ]
     diff <(printf '%s\n' "- -" "- -" "forward -" "forward layers.0" "- -") <(echo "$output")

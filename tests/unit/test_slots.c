@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "shim/slots_private.h"
-#include "tests/unit/gate.h"
+#include "tests/fake/gate.h"
 
 #define LARGEST (16u << 20)
 #define GUARD 64u /* bytes around a buffer that nothing may touch */
@@ -322,7 +322,7 @@ static void test_what_is_refused(void **state)
 /* A closed gate on `on`. */
 static void gate_close(struct gate *gate, cudaStream_t on)
 {
-    *gate = (struct gate){PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
+    *gate = (struct gate)GATE;
     ok(cudaLaunchHostFunc(on, gate_pass, gate));
 }
 

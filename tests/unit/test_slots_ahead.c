@@ -18,7 +18,7 @@
 
 #include "core/plan/plan.h"
 #include "shim/slots_private.h"
-#include "tests/unit/gate.h"
+#include "tests/fake/gate.h"
 
 #define PART 3000u
 #define UNIT (2 * PART) /* rank 1 of 2 */
@@ -260,7 +260,7 @@ static void test_open_fills(void **state)
 static void test_cut(void **state)
 {
     (void)state;
-    struct gate gate = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
+    struct gate gate = GATE;
     assert_true(rp_slots_snapshot(slots, 0, stream, unit, PART, 1));
     assert_true(fill(0, 0, PART, RP_SERIAL_NONE));
     await_all();

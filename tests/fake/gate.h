@@ -1,6 +1,6 @@
 /* A stream stands still in gate_pass(), which cudaLaunchHostFunc() calls, until the test opens the gate. */
-#ifndef RP_TEST_GATE_H
-#define RP_TEST_GATE_H
+#ifndef FAKE_GATE_H
+#define FAKE_GATE_H
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -10,6 +10,11 @@ struct gate {
     pthread_cond_t changed;
     bool open;
 };
+
+#define GATE                                                       \
+    {                                                              \
+        PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false \
+    }
 
 static inline void gate_pass(void *data)
 {
