@@ -26,15 +26,13 @@ static bool copy_attribute(const struct rp_python *python, struct rp_pyobject *o
                            char *copy, size_t size)
 {
     struct rp_pyobject *value = rp_python_attribute(python, object, attribute);
-    ssize_t length = 0;
-    const char *text = value != NULL ? python->PyUnicode_AsUTF8AndSize(value, &length) : NULL;
-    bool fits = text != NULL && (size_t)length < size;
+    size_t length = 0;
+    const char *text = rp_python_text(python, value, &length);
+    bool fits = text != NULL && length < size;
     copy[0] = '\0';
     if (fits)
-        memcpy(copy, text, (size_t)length + 1);
-    if (value != NULL)
-        python->Py_DecRef(value);
-    python->PyErr_Clear();
+        memcpy(copy, text, length + 1);
+    rp_python_release(python, value);
     return fits;
 }
 
@@ -55,10 +53,8 @@ static bool find_class(const struct rp_python *python, const struct rp_rules *ru
         matched = rp_rules_match(rules, RP_RULE_PYTHON, text, file, &match);
     }
     python->PyErr_Clear();
-    if (classes != NULL)
-        python->Py_DecRef(classes);
-    if (type != NULL)
-        python->Py_DecRef(type);
+    rp_python_release(python, classes);
+    rp_python_release(python, type);
     return matched;
 }
 
@@ -137,8 +133,7 @@ static void walk(const struct rp_python *python, const struct rp_site_query *que
             break;
         frame = step_out(python, frame);
     }
-    if (frame != NULL)
-        python->Py_DecRef(frame);
+    rp_python_release(python, frame);
     rp_site_join(query, finding);
 }
 

@@ -80,11 +80,32 @@ struct rp_python_visit {
 bool rp_python_enter(const struct rp_python *python, struct rp_python_visit *visit_out);
 void rp_python_leave(const struct rp_python *python, const struct rp_python_visit *visit);
 
+static inline void rp_python_release(const struct rp_python *python, struct rp_pyobject *object)
+{
+    if (object != NULL)
+        python->Py_DecRef(object);
+}
+
+/* The characters of a str, inside it; NULL for all else, and for NULL. The call leaves no exception set. */
+static inline const char *rp_python_text(const struct rp_python *python, struct rp_pyobject *object, size_t *length_out)
+{
+    ssize_t length = 0;
+    const char *text = object != NULL ? python->PyUnicode_AsUTF8AndSize(object, &length) : NULL;
+    if (text != NULL)
+        *length_out = (size_t)length;
+    else
+        python->PyErr_Clear();
+    return text;
+}
+
 /*
  * An attribute of a code object, a frame or a class, by its type alone: a metaclass may look up in code of its own. New
  * reference, or NULL; no exception is left set.
  */
 struct rp_pyobject *rp_python_attribute(const struct rp_python *python, struct rp_pyobject *object, const char *name);
+
+/* What the object's own dictionary has under that name, or NULL. New reference; no exception is left set. */
+struct rp_pyobject *rp_python_stored(const struct rp_python *python, struct rp_pyobject *object, const char *name);
 
 /* A local variable of a frame, or NULL. New reference; no exception is left set. */
 struct rp_pyobject *rp_python_local(const struct rp_python *python, struct rp_pyobject *frame, const char *name);
@@ -115,6 +136,10 @@ struct rp_pyobject *rp_python_dict_find(const struct rp_python *python, struct r
 
 /* By the text of a str, compared by us: keys that are none may have code of their own. Borrowed, or NULL. */
 struct rp_pyobject *rp_python_dict_text(const struct rp_python *python, struct rp_pyobject *dictionary,
+                                        const char *wanted);
+
+/* The same as a new reference; that to `dictionary`, which may be NULL, is given back. No exception is left set. */
+struct rp_pyobject *rp_python_dict_take(const struct rp_python *python, struct rp_pyobject *dictionary,
                                         const char *wanted);
 
 /* Of a list or tuple. A borrowed reference, or NULL. */

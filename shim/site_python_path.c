@@ -43,10 +43,13 @@ static struct rp_pyobject *own(const struct rp_python *python, struct rp_pyobjec
     return borrowed;
 }
 
-static void release(const struct rp_python *python, struct rp_pyobject *object)
+struct rp_pyobject *rp_python_dict_take(const struct rp_python *python, struct rp_pyobject *dictionary,
+                                        const char *wanted)
 {
-    if (object != NULL)
-        python->Py_DecRef(object);
+    struct rp_pyobject *value = dictionary != NULL ? rp_python_dict_text(python, dictionary, wanted) : NULL;
+    value = own(python, value);
+    rp_python_release(python, dictionary);
+    return value;
 }
 
 struct rp_pyobject *rp_python_attribute(const struct rp_python *python, struct rp_pyobject *object, const char *name)
@@ -54,7 +57,7 @@ struct rp_pyobject *rp_python_attribute(const struct rp_python *python, struct r
     struct rp_pyobject *text = python->PyUnicode_FromStringAndSize(name, (ssize_t)strlen(name));
     struct rp_pyobject *value = text != NULL ? python->PyObject_GenericGetAttr(object, text) : NULL;
     python->PyErr_Clear();
-    release(python, text);
+    rp_python_release(python, text);
     return value;
 }
 
@@ -66,24 +69,20 @@ struct rp_pyobject *rp_python_local(const struct rp_python *python, struct rp_py
         return value;
     }
     /* Up to 3.11 this makes the frame hold a copy of its locals until it returns: ask short-lived frames only. */
-    struct rp_pyobject *locals = rp_python_attribute(python, frame, "f_locals");
-    struct rp_pyobject *value = locals != NULL ? rp_python_dict_text(python, locals, name) : NULL;
-    value = own(python, value);
-    release(python, locals);
-    return value;
+    return rp_python_dict_take(python, rp_python_attribute(python, frame, "f_locals"), name);
+}
+
+struct rp_pyobject *rp_python_stored(const struct rp_python *python, struct rp_pyobject *object, const char *name)
+{
+    return rp_python_dict_take(python, python->PyObject_GenericGetDict(object, NULL), name);
 }
 
 static struct rp_pyobject *attribute(struct reader *reader, struct rp_pyobject *object)
 {
-    const struct rp_python *python = reader->python;
     char name[RP_PATH_NAME_BYTES];
     if (!take_name(reader, name))
         return NULL;
-    struct rp_pyobject *dictionary = python->PyObject_GenericGetDict(object, NULL);
-    struct rp_pyobject *value = dictionary != NULL ? rp_python_dict_text(python, dictionary, name) : NULL;
-    value = own(python, value);
-    release(python, dictionary);
-    return value;
+    return rp_python_stored(reader->python, object, name);
 }
 
 static struct rp_pyobject *item_by_number(struct reader *reader, struct rp_pyobject *object)
@@ -102,9 +101,9 @@ static ssize_t index_of(const struct rp_python *python, struct rp_pyobject *obje
                        *type = python->PyObject_Type(object);
     ssize_t index = number != NULL && type == number ? python->PyLong_AsSsize_t(object) : -1;
     python->PyErr_Clear();
-    release(python, type);
-    release(python, number);
-    release(python, zero);
+    rp_python_release(python, type);
+    rp_python_release(python, number);
+    rp_python_release(python, zero);
     return index;
 }
 
@@ -124,7 +123,7 @@ static struct rp_pyobject *item_by_key(struct reader *reader, struct rp_pyobject
         ssize_t index = value == NULL ? index_of(python, wanted) : -1;
         value = index >= 0 ? own(python, rp_python_item(python, object, index)) : value;
     }
-    release(python, wanted);
+    rp_python_release(python, wanted);
     return value;
 }
 
@@ -134,7 +133,7 @@ static struct rp_pyobject *item(struct reader *reader, struct rp_pyobject *objec
     struct rp_pyobject *value = number ? item_by_number(reader, object) : item_by_key(reader, object);
     if (value == NULL || *reader->at++ == ']')
         return value;
-    release(reader->python, value);
+    rp_python_release(reader->python, value);
     return NULL;
 }
 
@@ -150,7 +149,7 @@ static struct rp_pyobject *path(struct reader *reader)
            strncmp(reader->at, RP_PATH_ALL_ITEMS, strlen(RP_PATH_ALL_ITEMS)) != 0) {
         bool is_attribute = *reader->at++ == '.';
         struct rp_pyobject *next = is_attribute ? attribute(reader, object) : item(reader, object);
-        release(reader->python, object);
+        rp_python_release(reader->python, object);
         object = next;
     }
     reader->nested--;
@@ -161,17 +160,6 @@ static struct rp_pyobject *path_at(const struct rp_python *python, struct rp_pyo
 {
     struct reader reader = {.python = python, .frame = frame, .at = at};
     return path(&reader);
-}
-
-/* The characters of a str, inside it; NULL for all else. */
-static const char *text_of(const struct rp_python *python, struct rp_pyobject *object, size_t *length_out)
-{
-    ssize_t length = 0;
-    const char *text = object != NULL ? python->PyUnicode_AsUTF8AndSize(object, &length) : NULL;
-    python->PyErr_Clear();
-    if (text != NULL)
-        *length_out = (size_t)length;
-    return text;
 }
 
 /* `length` without the text of `end` at the end, and without the dot before it. */
@@ -196,8 +184,8 @@ static struct rp_pyobject *place_beneath(const struct rp_python *python, struct 
 {
     struct rp_pyobject *module = path_at(python, frame, spec);
     struct rp_pyobject *place = module != NULL ? rp_python_beneath(python, root, module) : NULL;
-    release(python, module);
-    release(python, root);
+    rp_python_release(python, module);
+    rp_python_release(python, root);
     return place;
 }
 
@@ -213,13 +201,13 @@ static uint32_t module_of_first(const struct rp_python *python, struct rp_module
     struct rp_pyobject *end = name != NULL && end_spec != NULL ? path_at(python, frame, end_spec) : NULL;
     size_t length = 0, end_length = 0;
     uint32_t module = RP_MODULE_UNKNOWN;
-    const char *text = text_of(python, name, &length), *end_text = text_of(python, end, &end_length);
+    const char *text = rp_python_text(python, name, &length), *end_text = rp_python_text(python, end, &end_length);
     if (text != NULL && end_text != NULL)
         length = without_end(text, length, end_text, end_length);
     if (text != NULL)
         module = rp_site_intern(modules, text, length);
-    release(python, end);
-    release(python, name);
+    rp_python_release(python, end);
+    rp_python_release(python, name);
     *rest_out = rest != NULL ? rest + strlen(" | ") : NULL;
     return module;
 }

@@ -23,17 +23,14 @@ struct name {
 
 static bool name_append(const struct rp_python *python, struct name *name, struct rp_pyobject *part)
 {
-    ssize_t length = 0;
-    const char *text = python->PyUnicode_AsUTF8AndSize(part, &length);
-    size_t dot = name->length > 0 ? 1 : 0;
-    if (text == NULL || name->length + dot + (size_t)length > sizeof(name->text)) {
-        python->PyErr_Clear();
+    size_t length = 0, dot = name->length > 0 ? 1 : 0;
+    const char *text = rp_python_text(python, part, &length);
+    if (text == NULL || name->length + dot + length > sizeof(name->text))
         return false;
-    }
     if (dot > 0)
         name->text[name->length] = '.';
-    memcpy(name->text + name->length + dot, text, (size_t)length);
-    name->length += dot + (size_t)length;
+    memcpy(name->text + name->length + dot, text, length);
+    name->length += dot + length;
     return true;
 }
 
@@ -80,14 +77,7 @@ static bool is_beneath_children(struct search *search, struct rp_pyobject *child
 /* A new reference to the dictionary of its children; NULL for what is no module. */
 static struct rp_pyobject *children_of(const struct rp_python *python, struct rp_pyobject *module)
 {
-    struct rp_pyobject *own = python->PyObject_GenericGetDict(module, NULL);
-    struct rp_pyobject *children = own != NULL ? rp_python_dict_text(python, own, "_modules") : NULL;
-    python->PyErr_Clear();
-    if (children != NULL)
-        python->Py_IncRef(children);
-    if (own != NULL)
-        python->Py_DecRef(own);
-    return children;
+    return rp_python_stored(python, module, "_modules");
 }
 
 /* Depth first in the order of registration, as Module.named_modules(): a module in two places is named by the first. */
@@ -107,13 +97,7 @@ static bool is_beneath(struct search *search, struct rp_pyobject *module, unsign
 /* A new reference to the child of that name, or NULL. */
 static struct rp_pyobject *child_of(const struct rp_python *python, struct rp_pyobject *module, const char *name)
 {
-    struct rp_pyobject *children = children_of(python, module);
-    struct rp_pyobject *child = children != NULL ? rp_python_dict_text(python, children, name) : NULL;
-    if (child != NULL)
-        python->Py_IncRef(child);
-    if (children != NULL)
-        python->Py_DecRef(children);
-    return child;
+    return rp_python_dict_take(python, children_of(python, module), name);
 }
 
 /* Whether `name` leads from `root` to `module`. */
@@ -133,8 +117,7 @@ static bool leads_to(const struct rp_python *python, struct rp_pyobject *root, c
         at = child;
     }
     bool found = at == module;
-    if (at != NULL)
-        python->Py_DecRef(at);
+    rp_python_release(python, at);
     return found;
 }
 
@@ -144,14 +127,11 @@ static struct rp_pyobject *known_place(const struct rp_python *python, struct rp
 {
     const char *known = rp_python_known(root, module);
     struct rp_pyobject *place = known != NULL ? text_new(python, known, strlen(known)) : NULL;
-    ssize_t length;
-    if (place == NULL)
-        return NULL;
-    const char *text = python->PyUnicode_AsUTF8AndSize(place, &length); /* the table may change while it is followed */
+    size_t length;
+    const char *text = rp_python_text(python, place, &length); /* the table may change while it is followed */
     if (text != NULL && leads_to(python, root, module, text))
         return place;
-    python->PyErr_Clear();
-    python->Py_DecRef(place);
+    rp_python_release(python, place);
     return NULL;
 }
 
@@ -189,12 +169,11 @@ struct rp_pyobject *rp_python_dict_text(const struct rp_python *python, struct r
                                         const char *wanted)
 {
     struct rp_pyobject *key, *value;
-    ssize_t position = 0, length = 0, wanted_length = (ssize_t)strlen(wanted);
+    ssize_t position = 0;
+    size_t length = 0, wanted_length = strlen(wanted);
     while (python->PyDict_Next(dictionary, &position, &key, &value)) {
-        const char *text = python->PyUnicode_AsUTF8AndSize(key, &length);
-        if (text == NULL)
-            python->PyErr_Clear();
-        else if (length == wanted_length && memcmp(text, wanted, (size_t)length) == 0)
+        const char *text = rp_python_text(python, key, &length);
+        if (text != NULL && length == wanted_length && memcmp(text, wanted, length) == 0)
             return value;
     }
     return NULL;
@@ -261,10 +240,9 @@ static bool items_have(const struct items *items, const struct rp_pyobject *obje
 /* `common` becomes what it shares with `name`, which is the first if `first`. False: `name` is none. */
 static bool take_common(const struct rp_python *python, struct name *common, struct rp_pyobject *name, bool first)
 {
-    ssize_t size = 0;
-    const char *text = python->PyUnicode_AsUTF8AndSize(name, &size);
-    size_t length = text != NULL ? owner_length(text, (size_t)size) : 0;
-    python->PyErr_Clear();
+    size_t length = 0;
+    const char *text = rp_python_text(python, name, &length);
+    length = text != NULL ? owner_length(text, length) : 0;
     if (text == NULL || length > sizeof(common->text))
         return false;
     if (first)
