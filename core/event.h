@@ -53,6 +53,13 @@ static inline bool rp_event_is_same(struct rp_event a, struct rp_event b)
     return a.module == b.module && a.phase == b.phase;
 }
 
+/* The event, with what it does not know taken from another. */
+static inline struct rp_event rp_event_filled(struct rp_event event, struct rp_event other)
+{
+    return (struct rp_event){.module = event.module != RP_MODULE_UNKNOWN ? event.module : other.module,
+                             .phase = event.phase != RP_PHASE_UNKNOWN ? event.phase : other.phase};
+}
+
 /* What a call is called. */
 struct rp_name {
     struct rp_event event;
@@ -61,7 +68,7 @@ struct rp_name {
 
 static inline bool rp_name_is_known(struct rp_name name)
 {
-    return name.begins_step || name.event.module != RP_MODULE_UNKNOWN || name.event.phase != RP_PHASE_UNKNOWN;
+    return name.begins_step || rp_event_is_named(name.event);
 }
 
 struct rp_modules;

@@ -52,17 +52,6 @@ static uint64_t digest_of(uint64_t before, uint64_t name, const struct rp_launch
     return XXH64(&digest, sizeof digest, 0);
 }
 
-/* What the rules for kernels say, and of what they do not, the op before. */
-static struct rp_event event_of(const struct rp_stretch *stretch, const struct rp_kernel *kernel)
-{
-    struct rp_event event = kernel->event;
-    if (event.module == RP_MODULE_UNKNOWN)
-        event.module = stretch->event.module;
-    if (event.phase == RP_PHASE_UNKNOWN)
-        event.phase = stretch->event.phase;
-    return event;
-}
-
 static enum rp_status put_part(struct rp_fold *fold, const struct rp_producer *producer)
 {
     const struct rp_stretch *stretch = &producer->stretch;
@@ -114,7 +103,7 @@ static void fold_launch(struct rp_fold *fold, struct rp_producer *producer, cons
 {
     struct rp_stretch *stretch = &producer->stretch;
     struct rp_kernel kernel = rp_kernel_names_find(&fold->kernels, launch->function, fold->writer);
-    struct rp_event event = event_of(stretch, &kernel);
+    struct rp_event event = rp_event_filled(kernel.event, stretch->event); /* what rules do not say is as of the op */
     if (stretch->count == stretch->part.before || !rp_event_is_same(event, stretch->part.event)) {
         write_part(fold, producer);
         begin_part(stretch, event, launch->ticks);

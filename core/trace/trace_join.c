@@ -169,12 +169,8 @@ static void take_event_of_others(const struct rp_trace *trace, uint64_t after_be
                                  struct rp_event *event)
 {
     const struct rp_op *op = after_begin == 0 ? last_op_before(trace, ticks) : NULL;
-    if (op == NULL)
-        return;
-    if (event->module == RP_MODULE_UNKNOWN)
-        event->module = op->module;
-    if (event->phase == RP_PHASE_UNKNOWN)
-        event->phase = (enum rp_phase)op->phase;
+    if (op != NULL)
+        *event = rp_event_filled(*event, (struct rp_event){op->module, (enum rp_phase)op->phase});
 }
 
 /* A later record of a stretch has the greater counts. */
