@@ -27,7 +27,7 @@ struct join_table {
     bool failed; /* there was no memory for it */
 };
 
-#define NEAR 16
+#define NEAR 16 /* ops that are looked at first */
 
 static struct join_key launch_key(const struct rp_trace_op *op)
 {
@@ -85,6 +85,17 @@ static bool join_find_near(struct join_table *table, struct join_key key)
         }
     }
     return false;
+}
+
+struct rp_trace_op *rp_trace_parse_next_fingerprinted(struct rp_trace_parse *parse,
+                                                      const struct rp_file_fingerprint *from)
+{
+    struct join_table table = {
+        .trace = parse->trace, .key_of = fingerprint_key, .lanes_only = true, .next = parse->fingerprint_next};
+    if (!join_find_near(&table, (struct join_key){from->position, from->comm}))
+        return NULL;
+    parse->fingerprint_next = table.next;
+    return &parse->trace->ops[table.next];
 }
 
 /* NULL: there is none, or the table has failed. */

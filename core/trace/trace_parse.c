@@ -11,7 +11,6 @@
 #include <string.h>
 
 #define FIRST_ROOM 64
-#define NEAR 16 /* ops that are looked at for that of a fingerprint */
 
 static const char *const text_without_end = "a text has no end";
 
@@ -236,26 +235,11 @@ static enum rp_status take_site_count(struct rp_trace_parse *parse, const struct
     return RP_OK;
 }
 
-/* Of the fingerprint's op, if it is one of the next ones behind that of the last fingerprint; else NULL. */
-static struct rp_trace_op *next_fingerprinted(struct rp_trace_parse *parse, const struct rp_file_fingerprint *from)
-{
-    struct rp_trace *trace = parse->trace;
-    size_t end = trace->op_count - parse->fingerprint_next < NEAR ? trace->op_count : parse->fingerprint_next + NEAR;
-    for (size_t i = parse->fingerprint_next; i < end; i++) {
-        const struct rp_op *op = &trace->ops[i].op;
-        if (op->position == from->position && op->comm == from->comm && op->position != RP_NO_POSITION) {
-            parse->fingerprint_next = i;
-            return &trace->ops[i];
-        }
-    }
-    return NULL;
-}
-
 static enum rp_status take_fingerprint(struct rp_trace_parse *parse, const struct rp_file_record *record,
                                        const char **cause_out)
 {
     const struct rp_file_fingerprint *from = (const void *)record;
-    struct rp_trace_op *op = next_fingerprinted(parse, from);
+    struct rp_trace_op *op = rp_trace_parse_next_fingerprinted(parse, from);
     struct rp_file_fingerprint *fingerprint;
     (void)cause_out;
     if (op != NULL) {

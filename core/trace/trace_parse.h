@@ -51,6 +51,10 @@ struct rp_trace_parse {
 enum rp_status rp_trace_parse_block(struct rp_trace_parse *parse, const unsigned char *payload, size_t bytes,
                                     size_t *offset_out, const char **cause_out);
 
+/* The op of a fingerprint, if it is among the next ones from that of the last fingerprint on; else NULL. */
+struct rp_trace_op *rp_trace_parse_next_fingerprinted(struct rp_trace_parse *parse,
+                                                      const struct rp_file_fingerprint *from);
+
 /* Sorts, gives launches and fingerprints to their ops, and works out the clock: when the last block has been taken. */
 enum rp_status rp_trace_parse_finish(struct rp_trace_parse *parse);
 
