@@ -9,10 +9,10 @@
  * gather of each size makes connections) goes on there, while the caller polls. Who waits on this host all the same:
  *
  *     rp_child_fill()    until NCCL's thread has enqueued the gather, for what comes behind it on the stream: for no
- *                        other rank, microseconds, at most 2 s (then FAILED)
+ *                        other rank, microseconds, at most 2 s (then FAILED). And, with 64 under way, until one has
+ *                        ended, at most `bound_ns` (then FAILED)
  *     rp_child_abort()   until NCCL has aborted it, at most 1 s; then a thread of ours is left to that. Where no thread
  *                        can be started it is done in the call, however long NCCL takes
- *                        And, with 64 under way, until one has ended, at most `bound_ns` (then FAILED)
  *     the caller         from warm to READY: gather.c, at most REPRISE_TIMEOUT, then it aborts
  *
  * The ranks issue the same gathers in the same order: who decides what is issued sees to that (core/replay). A gather

@@ -22,8 +22,7 @@
 
 #define EXIT_NAP_NS 100000
 #define LOOK_NS 100000000 /* less than a second */
-/* A rank whose host is late within a step costs its peers no child so soon; nobody but who waits for the device waits.
- */
+/* A rank whose host is late within a step costs its peers no child so soon; only who waits for the device waits. */
 #define BOUNDS 5u
 
 static struct {

@@ -107,8 +107,7 @@ static ssize_t index_of(const struct rp_python *python, struct rp_pyobject *obje
     return index;
 }
 
-/* A dictionary's value or, where the key is an int, a list's item; with "[*]" behind the key what all items' names
- * share. */
+/* A dictionary's value or, where the key is an int, a list's item; with "[*]" behind it what all items' names share. */
 static struct rp_pyobject *item_by_key(struct reader *reader, struct rp_pyobject *object)
 {
     const struct rp_python *python = reader->python;

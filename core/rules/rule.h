@@ -92,8 +92,7 @@ struct rp_kernel_rules {
     const struct rp_rule *module_rule, *phase_rule; /* or NULL */
 };
 
-/* Matches `text` against the rules of `source`; `where` may be NULL. False: none matched, and `match_out` is untouched.
- */
+/* Matches `text` against the rules of `source`; `where` may be NULL. False: none did, and `match_out` is untouched. */
 bool rp_rules_match(const struct rp_rules *rules, enum rp_rule_source source, const char *text, const char *where,
                     struct rp_rule_match *match_out);
 

@@ -160,9 +160,10 @@ static struct rp_event event_of(const struct rp_trace_parse *parse, uint32_t mod
 /* The last op of any thread that began by then, allocations aside; NULL: there is none. */
 static const struct rp_op *last_op_before(const struct rp_trace *trace, uint64_t ticks)
 {
-    size_t from = 0, to = trace->ops == NULL
-                              ? 0
-                              : trace->op_count; /* ops before `from` began by then, those from `to` on later */
+    if (trace->ops == NULL)
+        return NULL;
+    /* ops before `from` began by then, those from `to` on later */
+    size_t from = 0, to = trace->op_count;
     while (from < to) {
         size_t middle = from + (to - from) / 2;
         if (trace->ops[middle].op.begin <= ticks)

@@ -22,14 +22,13 @@ struct rp_file_stretch {
     bool says_event; /* else it is the op's, and there is no part before this one */
 };
 
-/* What is read before it can be put together. Tables grow by doubling. `fingerprints`: whose op was not found at once.
- */
+/* What is read before it can be put together. Tables grow by doubling. */
 struct rp_trace_parse {
     struct rp_trace *trace;
     struct rp_file_stretch *stretches;
     struct rp_file_launch *launches;
     struct rp_file_site_count *site_counts;
-    struct rp_file_fingerprint *fingerprints;
+    struct rp_file_fingerprint *fingerprints; /* whose op was not found at once */
     struct rp_file_number *modules;
     /* by thread: index + 1 of its last op, and of its last stretch, so far; 0: none. RP_THREAD_MAX + 1 long */
     uint32_t *last_op, *last_stretch;
