@@ -108,6 +108,6 @@ else
     echo "INIH_LIBS := -linih"
 fi
 # The demangler is for the command alone; a static one needs nothing of C++ where it runs.
-demangler=$("${CC:-cc}" -print-file-name=libsupc++.a)
+demangler=$(${CC:-cc} -print-file-name=libsupc++.a)
 [ -e "$demangler" ] || demangler=-lstdc++
 echo "DEMANGLE_LIBS := $demangler"
