@@ -157,10 +157,24 @@ static struct rp_event event_of(const struct rp_trace_parse *parse, uint32_t mod
                              .phase = phase < RP_PHASE_COUNT ? (enum rp_phase)phase : RP_PHASE_UNKNOWN};
 }
 
-/* The last op of any thread that began by then, allocations aside; NULL: there is none. */
-static const struct rp_op *last_op_before(const struct rp_trace *trace, uint64_t ticks)
+static bool find_calls(struct rp_trace_parse *parse)
 {
-    if (trace->ops == NULL)
+    const struct rp_trace *trace = parse->trace;
+    if (parse->last_call != NULL)
+        return true;
+    parse->last_call = calloc(trace->op_count + 1, sizeof *parse->last_call);
+    for (size_t i = 0; parse->last_call != NULL && i < trace->op_count; i++) {
+        bool allocation = rp_op_kind_is_allocation((enum rp_op_kind)trace->ops[i].op.kind);
+        parse->last_call[i + 1] = allocation ? parse->last_call[i] : (uint32_t)i + 1;
+    }
+    return parse->last_call != NULL;
+}
+
+/* The last op of any thread that began by then, allocations aside; NULL: there is none. */
+static const struct rp_op *last_op_before(struct rp_trace_parse *parse, uint64_t ticks)
+{
+    const struct rp_trace *trace = parse->trace;
+    if (trace->ops == NULL || !find_calls(parse))
         return NULL;
     /* ops before `from` began by then, those from `to` on later */
     size_t from = 0, to = trace->op_count;
@@ -171,16 +185,15 @@ static const struct rp_op *last_op_before(const struct rp_trace *trace, uint64_t
         else
             to = middle;
     }
-    while (from > 0 && rp_op_kind_is_allocation((enum rp_op_kind)trace->ops[from - 1].op.kind))
-        from--;
-    return from > 0 ? &trace->ops[from - 1].op : NULL;
+    uint32_t call = parse->last_call[from];
+    return call > 0 ? &trace->ops[call - 1].op : NULL;
 }
 
 /* Launches before the first op of their thread belong to what the process was at, as far as no rule said otherwise. */
-static void take_event_of_others(const struct rp_trace *trace, uint64_t after_begin, uint64_t ticks,
+static void take_event_of_others(struct rp_trace_parse *parse, uint64_t after_begin, uint64_t ticks,
                                  struct rp_event *event)
 {
-    const struct rp_op *op = after_begin == 0 ? last_op_before(trace, ticks) : NULL;
+    const struct rp_op *op = after_begin == 0 ? last_op_before(parse, ticks) : NULL;
     if (op != NULL)
         *event = rp_event_filled(*event, (struct rp_event){op->module, (enum rp_phase)op->phase});
 }
@@ -199,7 +212,7 @@ static void join_stretch(struct rp_trace_parse *parse, struct join_table *table,
         part->first = stretch->after_begin;
     struct rp_trace_op *op = join_find(table, trace, (struct join_key){stretch->after_begin, stretch->thread});
     if (op == NULL) { /* before the thread's first op, or after one that was lost */
-        take_event_of_others(trace, stretch->after_begin, part->first, &part->event);
+        take_event_of_others(parse, stretch->after_begin, part->first, &part->event);
         return;
     }
     part->op = (uint32_t)(op - trace->ops);
@@ -222,7 +235,7 @@ static void join_launch(struct rp_trace_parse *parse, struct join_table *table, 
                                        .op = op == NULL ? RP_TRACE_NO_OP : (uint32_t)(op - trace->ops),
                                        .thread = (uint16_t)launch->thread};
     if (op == NULL)
-        take_event_of_others(trace, launch->after_begin, launch->ticks, &joined->event);
+        take_event_of_others(parse, launch->after_begin, launch->ticks, &joined->event);
     memcpy(joined->grid, launch->grid, sizeof joined->grid);
     memcpy(joined->block, launch->block, sizeof joined->block);
 }

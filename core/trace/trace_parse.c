@@ -396,4 +396,5 @@ void rp_trace_parse_free(struct rp_trace_parse *parse)
     free(parse->modules);
     free(parse->last_op);
     free(parse->last_stretch);
+    free(parse->last_call);
 }

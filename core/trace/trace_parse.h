@@ -32,6 +32,8 @@ struct rp_trace_parse {
     struct rp_file_number *modules;
     /* by thread: index + 1 of its last op, and of its last stretch, so far; 0: none. RP_THREAD_MAX + 1 long */
     uint32_t *last_op, *last_stretch;
+    uint32_t
+        *last_call; /* of the first so many ops: index + 1 of the last that is no allocation; made when asked for */
     size_t fingerprint_next; /* index, so far, of the op that the last fingerprint was of */
     size_t stretches_count, stretches_room;
     size_t launches_count, launches_room;
