@@ -91,8 +91,7 @@ static enum rp_status cut_nothing(size_t op_count, struct rp_step **steps_out, s
     return RP_OK;
 }
 
-/* CONTENT: half of the whole steps, and two, have a gather that sends what was not sent before. Indices are the lane's.
- */
+/* CONTENT: half of the whole steps, and two, have a gather that sends what was not sent before. Indices: the lane's. */
 static enum rp_timeline_basis basis_of(const struct lane *lane, const struct rp_step *steps, size_t count)
 {
     size_t whole = 0, fresh = 0;

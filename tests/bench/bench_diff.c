@@ -2,8 +2,8 @@
  * reprise diff on large runs: 1,000,000 ops a side, written by mktrace. Prints wall time, processor time and peak
  * memory of one comparison each; reading is part of it, from files that were just written.
  *
- *   bench_diff BUILD      where `reprise` and `tests/mktrace` are; traces go to a directory of its own under TMPDIR
- * (350 MB)
+ *   bench_diff BUILD      where `reprise` and `tests/mktrace` are; traces (350 MB) go to a directory of its own under
+ *                         TMPDIR
  */
 #include <errno.h>
 #include <fcntl.h>

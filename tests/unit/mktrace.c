@@ -28,10 +28,11 @@
  *   single=0                   1: each launch by itself too, and the early ones
  *   sites=0                    1: what was seen at collectives, and kernels
  *   receive=0                  1: what the rank before sends is received
- *   norm=0                     bits of what is changed of the all-reduce of rank `only` from `at` on: 1 its bytes, 2
- * its reduction, 4 its type and size, 8 it is a broadcast end=-1                     the step before which rank `only`
- * ends, its file not completed (-1: none) late=0                     ticks of 1 us that rank `only` is later than the
- * others alone=0                    1: rank `only` is of another run
+ *   norm=0                     bits of what is changed of the all-reduce of rank `only` from `at` on: 1 its bytes,
+ *                              2 its reduction, 4 its type and size, 8 it is a broadcast
+ *   end=-1                     the step before which rank `only` ends, its file not completed (-1: none)
+ *   late=0                     ticks of 1 us that rank `only` is later than the others
+ *   alone=0                    1: rank `only` is of another run
  */
 #include <errno.h>
 #include <inttypes.h>
