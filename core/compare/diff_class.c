@@ -3,23 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/compare/op_name.h"
+
 #define THREADS (UINT16_MAX + 1)
 
 /* ---------------------------------------------------------------- one pair of ops */
-
-static const char *module_of(const struct rp_trace *trace, const struct rp_op *op)
-{
-    return rp_module_name(trace->modules, op->module);
-}
-
-/* True if both runs know a module, or a phase, and not the same one. */
-static bool renamed(const struct rp_diff_rank *rank, const struct rp_op *left, const struct rp_op *right)
-{
-    bool phases = left->phase != RP_PHASE_UNKNOWN && right->phase != RP_PHASE_UNKNOWN;
-    bool modules = rp_pair_knows_module(rank->left.trace, left) && rp_pair_knows_module(rank->right.trace, right);
-    return (phases && left->phase != right->phase) ||
-           (modules && strcmp(module_of(rank->left.trace, left), module_of(rank->right.trace, right)) != 0);
-}
 
 /* True if the launches after both ops end at the same place: at ops that are partners, behind the compared steps, or at
  * the end of whole traces. */
@@ -81,7 +69,7 @@ unsigned rp_diff_classify(const struct rp_diff_rank *rank, uint32_t i, uint32_t 
     if (rp_diff_bytes_comparable(left, right) &&
         memcmp(left->fingerprint, right->fingerprint, sizeof(left->fingerprint)) != 0)
         classes |= RP_DIFF_BIT(RP_DIFF_BYTES);
-    if (renamed(rank, a, b))
+    if (rp_op_name_differs(rank->left.trace, a, rank->right.trace, b))
         classes |= RP_DIFF_BIT(RP_DIFF_RENAMED);
     if (launches_differ(rank, i, j))
         classes |= RP_DIFF_BIT(RP_DIFF_LAUNCHES);

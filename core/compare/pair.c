@@ -24,11 +24,6 @@ bool rp_pair_same_lane(const struct rp_op *a, const struct rp_op *b)
     return rp_pair_compares(a->kind) && rp_pair_compares(b->kind) && a->comm == b->comm && on_lane(a) == on_lane(b);
 }
 
-bool rp_pair_knows_module(const struct rp_trace *trace, const struct rp_op *op)
-{
-    return op->module != RP_MODULE_UNKNOWN && op->module < rp_module_count(trace->modules);
-}
-
 /* ---------------------------------------------------------------- communicators */
 
 static bool comms_alike(const struct rp_trace_comm *a, const struct rp_trace_comm *b)

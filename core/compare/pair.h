@@ -63,9 +63,6 @@ bool rp_pair_compares(enum rp_op_kind kind);
 /* True if both ops, of one trace, are aligned together: same communicator, both on its lane or both not. */
 bool rp_pair_same_lane(const struct rp_op *a, const struct rp_op *b);
 
-/* False if the trace does not say in which module the op was called. */
-bool rp_pair_knows_module(const struct rp_trace *trace, const struct rp_op *op);
-
 /* The communicator of `other` that `comm` of `trace` is paired with, or NULL. */
 const struct rp_trace_comm *rp_pair_comm(const struct rp_trace *trace, const struct rp_trace_comm *comm,
                                          const struct rp_trace *other);

@@ -6,6 +6,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "core/compare/op_name.h"
+
 void rp_pair_lanes_free(struct rp_pair_lanes *lanes)
 {
     free(lanes->names);
@@ -92,15 +94,16 @@ enum rp_status rp_pair_lanes_create(const struct rp_pair_part *part, struct rp_p
 
 /* ---------------------------------------------------------------- keys */
 
-uint64_t rp_pair_module_key(const struct rp_pair_lanes *lanes, const struct rp_op *op)
+/* Hash of the module's name; that of "-" if it is not known. */
+static uint64_t module_key(const struct rp_pair_lanes *lanes, const struct rp_op *op)
 {
     return lanes->names[op->module < rp_module_count(lanes->trace->modules) ? op->module : RP_MODULE_UNKNOWN];
 }
 
 uint64_t rp_pair_name(const struct rp_pair_lanes *lanes, const struct rp_op *op)
 {
-    uint64_t module = rp_pair_module_key(lanes, op) & ~RP_ALIGN_PART;
-    return (rp_pair_knows_module(lanes->trace, op) ? module : 0) | op->phase;
+    uint64_t module = module_key(lanes, op) & ~RP_ALIGN_PART;
+    return (rp_op_name_has_module(lanes->trace, op) ? module : 0) | op->phase;
 }
 
 uint64_t rp_pair_signature(const struct rp_op *op)
@@ -117,8 +120,8 @@ static bool knows_module(const struct rp_pair_lanes *lanes, uint64_t module)
 bool rp_pair_may_be_renamed(const struct rp_pair_lanes *left, const struct rp_op *a, const struct rp_pair_lanes *right,
                             const struct rp_op *b)
 {
-    uint64_t from = rp_pair_module_key(left, a), to = rp_pair_module_key(right, b);
-    if (from == to || !rp_pair_knows_module(left->trace, a) || !rp_pair_knows_module(right->trace, b))
+    uint64_t from = module_key(left, a), to = module_key(right, b);
+    if (from == to || !rp_op_name_has_module(left->trace, a) || !rp_op_name_has_module(right->trace, b))
         return true;
     return !knows_module(right, from) || !knows_module(left, to);
 }

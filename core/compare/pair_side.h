@@ -31,9 +31,6 @@ struct rp_pair_lanes {
 enum rp_status rp_pair_lanes_create(const struct rp_pair_part *part, struct rp_pair_lanes *lanes_out);
 void rp_pair_lanes_free(struct rp_pair_lanes *lanes);
 
-/* Hash of the module's name; that of "-" if it is not known. */
-uint64_t rp_pair_module_key(const struct rp_pair_lanes *lanes, const struct rp_op *op);
-
 /* Module and phase as the two parts of a name (align.h). */
 uint64_t rp_pair_name(const struct rp_pair_lanes *lanes, const struct rp_op *op);
 

@@ -3,9 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include "core/compare/ranks_private.h"
 
 const char *rp_ranks_class_name(enum rp_ranks_class class)
@@ -136,45 +133,17 @@ static void note_behind(struct rp_ranks *ranks, struct rp_ranks_comm *comm)
     }
 }
 
-static uint64_t *hash_names(const struct rp_modules *modules)
+static enum rp_status check_all(struct rp_ranks *ranks)
 {
-    uint32_t count = rp_module_count(modules);
-    uint64_t *names = calloc(count + (size_t)1, sizeof(*names));
-    for (uint32_t i = 0; names != NULL && i < count; i++) {
-        const char *name = rp_module_name(modules, i);
-        names[i] = XXH3_64bits(name, strlen(name));
-    }
-    return names;
-}
-
-static enum rp_status check_comms(struct rp_ranks *ranks, uint64_t **names)
-{
-    for (size_t r = 0; r < ranks->rank_count; r++) {
-        names[r] = hash_names(ranks->ranks[r].trace->modules);
-        if (names[r] == NULL)
-            return RP_NO_MEMORY;
-    }
     enum rp_status status = RP_OK;
     for (size_t c = 0; status == RP_OK && c < ranks->comm_count; c++) {
         note_behind(ranks, &ranks->comms[c]);
         status = check_made(ranks, c);
         if (status == RP_OK)
-            status = rp_ranks_check_lane(ranks, c, names);
+            status = rp_ranks_check_lane(ranks, c);
         if (status == RP_OK)
             status = rp_ranks_check_messages(ranks, c);
     }
-    return status;
-}
-
-static enum rp_status check_all(struct rp_ranks *ranks)
-{
-    uint64_t **names = calloc(ranks->rank_count + 1, sizeof(*names));
-    if (names == NULL)
-        return RP_NO_MEMORY;
-    enum rp_status status = check_comms(ranks, names);
-    for (size_t r = 0; r < ranks->rank_count; r++)
-        free(names[r]);
-    free(names);
     return status == RP_OK ? rp_ranks_time(ranks) : status;
 }
 

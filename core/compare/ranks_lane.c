@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/compare/op_name.h"
 #include "core/compare/ranks_private.h"
 
 #define SHIFT_MOST 64   /* calls that a rank may lack or have besides, and still be seen to fit behind them */
@@ -16,7 +17,6 @@ struct lane {
     struct rp_ranks *ranks;
     size_t number; /* of the communicator */
     const struct rp_ranks_comm *comm;
-    uint64_t *const *names;
     struct rp_ranks_walk walk;
     unsigned seen;                         /* classes that have a finding */
     bool parted;                           /* a rank is some calls off: what does not fit from here on is no news */
@@ -88,21 +88,6 @@ static unsigned classify(const struct lane *lane)
 
 /* ---------------------------------------------------------------- names */
 
-static bool knows_module(const struct rp_ranks_member *member, const struct rp_op *op)
-{
-    return op->module != RP_MODULE_UNKNOWN && op->module < rp_module_count(member->trace->modules);
-}
-
-/* True if both ranks know a module, or a phase, and not the same one. */
-static bool is_unlike(const struct lane *lane, const struct rp_ranks_member *left, const struct rp_op *a,
-                      const struct rp_ranks_member *right, const struct rp_op *b)
-{
-    bool phases = a->phase != RP_PHASE_UNKNOWN && b->phase != RP_PHASE_UNKNOWN;
-    bool modules = knows_module(left, a) && knows_module(right, b);
-    return (phases && a->phase != b->phase) ||
-           (modules && lane->names[left->rank][a->module] != lane->names[right->rank][b->module]);
-}
-
 /* Layers of a model are called alike: their names tell of a rank that left one out before the calls do. */
 static void follow_names(struct lane *lane)
 {
@@ -111,7 +96,8 @@ static void follow_names(struct lane *lane)
     if (lane->walk.present < lane->comm->member_count)
         return;
     for (size_t m = 1; m < lane->comm->member_count; m++)
-        unlike = unlike || is_unlike(lane, members, &lane->walk.ops[0]->op, &members[m], &lane->walk.ops[m]->op);
+        unlike = unlike ||
+                 rp_op_name_differs(members[0].trace, &lane->walk.ops[0]->op, members[m].trace, &lane->walk.ops[m]->op);
     if (unlike && lane->unlike == RP_NO_POSITION) {
         lane->unlike = lane->walk.position;
         memcpy(lane->unlike_ops, lane->walk.ops, lane->comm->member_count * sizeof(*lane->unlike_ops));
@@ -159,18 +145,18 @@ struct run_of_calls {
 };
 
 /* True if both calls fit and, as far as is known, are of one module and phase. */
-static bool call_fits(const struct lane *lane, struct run_of_calls a, struct run_of_calls b)
+static bool call_fits(struct run_of_calls a, struct run_of_calls b)
 {
     const struct rp_op *left = &a.member->trace->ops[a.member->lane[a.from]].op;
     const struct rp_op *right = &b.member->trace->ops[b.member->lane[b.from]].op;
-    return rp_ranks_fit(left, right) && !is_unlike(lane, a.member, left, b.member, right);
+    return rp_ranks_fit(left, right) && !rp_op_name_differs(a.member->trace, left, b.member->trace, right);
 }
 
-static bool run_fits(const struct lane *lane, struct run_of_calls a, struct run_of_calls b)
+static bool run_fits(struct run_of_calls a, struct run_of_calls b)
 {
     size_t count = 0;
     for (; count < SHIFT_WINDOW && a.from < a.member->lane_count && b.from < b.member->lane_count; count++) {
-        if (!call_fits(lane, a, b))
+        if (!call_fits(a, b))
             return false;
         a.from++;
         b.from++;
@@ -187,17 +173,17 @@ static bool is_plausible(const struct rp_ranks_member *odd, const struct rp_rank
 }
 
 /* How many calls the odd rank lacks (> 0) or has besides (< 0); 0: it goes on like the other, or in no such way. */
-static int64_t find_shift(const struct lane *lane, struct run_of_calls odd, struct run_of_calls other)
+static int64_t find_shift(struct run_of_calls odd, struct run_of_calls other)
 {
     struct run_of_calls odd_next = {odd.member, odd.from + 1}, other_next = {other.member, other.from + 1};
-    if (run_fits(lane, odd_next, other_next))
+    if (run_fits(odd_next, other_next))
         return 0;
     for (int64_t shift = 1; shift <= SHIFT_MOST; shift++) {
         struct run_of_calls later = {other.member, other.from + (size_t)shift};
-        if (is_plausible(odd.member, other.member, shift) && run_fits(lane, odd, later))
+        if (is_plausible(odd.member, other.member, shift) && run_fits(odd, later))
             return shift;
         later = (struct run_of_calls){odd.member, odd.from + (size_t)shift};
-        if (is_plausible(odd.member, other.member, -shift) && run_fits(lane, later, other))
+        if (is_plausible(odd.member, other.member, -shift) && run_fits(later, other))
             return -shift;
     }
     return 0;
@@ -219,7 +205,7 @@ static void note_shift(struct lane *lane, struct rp_ranks_finding *finding)
         if (finding->ops[m] == NULL || finding->ops[reference] == NULL ||
             rp_ranks_fit(&finding->ops[m]->op, &finding->ops[reference]->op))
             continue;
-        finding->shift = find_shift(lane, parting(lane, m), parting(lane, reference));
+        finding->shift = find_shift(parting(lane, m), parting(lane, reference));
         if (finding->shift == 0)
             continue;
         bool turn = finding->usual == RP_RANKS_NONE && finding->shift < 0 && lane->comm->member_count == 2;
@@ -280,10 +266,9 @@ static enum rp_status check_position(struct lane *lane)
     return status;
 }
 
-enum rp_status rp_ranks_check_lane(struct rp_ranks *ranks, size_t comm, uint64_t *const *names)
+enum rp_status rp_ranks_check_lane(struct rp_ranks *ranks, size_t comm)
 {
-    struct lane lane = {
-        .ranks = ranks, .number = comm, .comm = &ranks->comms[comm], .names = names, .unlike = RP_NO_POSITION};
+    struct lane lane = {.ranks = ranks, .number = comm, .comm = &ranks->comms[comm], .unlike = RP_NO_POSITION};
     lane.unlike_ops = calloc(lane.comm->member_count, sizeof(*lane.unlike_ops));
     enum rp_status status = lane.unlike_ops == NULL ? RP_NO_MEMORY : rp_ranks_walk_open(lane.comm, &lane.walk);
     if (status == RP_OK) {

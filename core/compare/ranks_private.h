@@ -42,8 +42,8 @@ void rp_ranks_walk_close(struct rp_ranks_walk *walk);
 
 /* ---------------------------------------------------------------- the parts, each of one communicator */
 
-/* The collectives. `names`: by rank and module number a hash of the module's name. RP_NO_MEMORY. */
-enum rp_status rp_ranks_check_lane(struct rp_ranks *ranks, size_t comm, uint64_t *const *names);
+/* The collectives. RP_NO_MEMORY. */
+enum rp_status rp_ranks_check_lane(struct rp_ranks *ranks, size_t comm);
 
 /* Sends and receives. RP_NO_MEMORY. */
 enum rp_status rp_ranks_check_messages(struct rp_ranks *ranks, size_t comm);
