@@ -356,12 +356,10 @@ size_t rp_align_head(struct rp_align_keys left, struct rp_align_keys right)
 
 enum rp_status rp_align(struct rp_align_keys left, struct rp_align_keys right, uint32_t *match)
 {
-    size_t head = 0, shorter = left.count < right.count ? left.count : right.count;
-    for (; head < shorter && matches(&left, head, &right, head); head++)
-        match[head] = (uint32_t)head;
-    for (size_t i = head; i < left.count; i++)
-        match[i] = RP_ALIGN_NONE;
-    if (head == shorter)
+    size_t head = rp_align_head(left, right);
+    for (size_t i = 0; i < left.count; i++)
+        match[i] = i < head ? (uint32_t)i : RP_ALIGN_NONE;
+    if (head == left.count || head == right.count)
         return RP_OK;
 
     struct reduced reduced_left = {0}, reduced_right = {0};

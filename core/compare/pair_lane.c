@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/compare/align_gap.h"
 #include "core/compare/pair_moved.h"
 
 static uint64_t kind_key(const struct rp_op *op)
@@ -24,10 +25,6 @@ struct lane {
     const uint32_t *index;
     size_t count;
     uint64_t *keys, *names;
-};
-
-struct range { /* ops left [i, i_end) and right [j, j_end) of the lanes */
-    size_t i, i_end, j, j_end;
 };
 
 static bool lane_open(const struct rp_pair_lanes *side, size_t number, struct lane *lane)
@@ -59,11 +56,11 @@ static struct rp_align_keys lane_keys(const struct lane *lane, size_t from, size
 
 /* ---------------------------------------------------------------- level by level */
 
-/* Undoes pairs [i, i_end) of ops that only look alike. */
-static void check_names(const struct lane *left, size_t i, size_t i_end, const struct lane *right, uint32_t *match)
+/* Undoes pairs in a gap of ops that only look alike. */
+static void check_names(const struct lane *left, const struct lane *right, struct rp_align_range gap, uint32_t *match)
 {
     const struct rp_trace_op *left_ops = left->side->trace->ops, *right_ops = right->side->trace->ops;
-    for (; i < i_end; i++) {
+    for (size_t i = gap.i; i < gap.i_end; i++) {
         if (match[i] != RP_ALIGN_NONE && !rp_pair_may_be_renamed(left->side, &left_ops[left->index[i]].op, right->side,
                                                                  &right_ops[right->index[match[i]]].op))
             match[i] = RP_ALIGN_NONE;
@@ -71,40 +68,21 @@ static void check_names(const struct lane *left, size_t i, size_t i_end, const s
 }
 
 /* Aligns what has no partner yet between two pairs. */
-static enum rp_status align_gap(const struct lane *left, const struct lane *right, struct range gap,
-                                const struct level *level, uint32_t *match)
-{
-    if (gap.i == gap.i_end || gap.j == gap.j_end)
-        return RP_OK;
-    enum rp_status status =
-        rp_align(lane_keys(left, gap.i, gap.i_end, level), lane_keys(right, gap.j, gap.j_end, level), match + gap.i);
-    for (size_t k = gap.i; k < gap.i_end; k++) {
-        if (match[k] != RP_ALIGN_NONE)
-            match[k] += (uint32_t)gap.j;
-    }
-    if (!level->by_name)
-        check_names(left, gap.i, gap.i_end, right, match);
-    return status;
-}
-
-static enum rp_status align_gaps(const struct lane *left, const struct lane *right, struct range range,
+static enum rp_status align_gaps(const struct lane *left, const struct lane *right, struct rp_align_range range,
                                  const struct level *level, uint32_t *match)
 {
     enum rp_status status = RP_OK;
-    size_t i = range.i, j = range.j;
-    while (i < range.i_end && status == RP_OK) {
-        size_t i_end = i;
-        while (i_end < range.i_end && match[i_end] == RP_ALIGN_NONE)
-            i_end++;
-        size_t j_end = i_end < range.i_end ? match[i_end] : range.j_end;
-        status = align_gap(left, right, (struct range){i, i_end, j, j_end}, level, match);
-        i = i_end + 1;
-        j = j_end + 1;
+    struct rp_align_range gap;
+    while (status == RP_OK && rp_align_gap_next(match, &range, &gap)) {
+        status = rp_align_gap_fill(lane_keys(left, gap.i, gap.i_end, level), lane_keys(right, gap.j, gap.j_end, level),
+                                   gap, match);
+        if (!level->by_name)
+            check_names(left, right, gap, match);
     }
     return status;
 }
 
-static enum rp_status align_levels(const struct lane *left, const struct lane *right, struct range range,
+static enum rp_status align_levels(const struct lane *left, const struct lane *right, struct rp_align_range range,
                                    uint32_t *match)
 {
     enum rp_status status = RP_OK;
@@ -138,7 +116,7 @@ static size_t skip_to(const struct lane *lane, size_t at, size_t index)
 
 /* The lanes' parts in left step `step` and in its partner. `range` is that of the step before, at first empty. */
 static bool next_step(const struct lane *left, const struct lane *right, const struct rp_pairs *pairs, size_t step,
-                      struct range *range)
+                      struct rp_align_range *range)
 {
     uint32_t partner = pairs->step_of[step];
     if (partner == RP_PAIR_NONE)
@@ -160,7 +138,7 @@ static size_t count_paired(const uint32_t *match, size_t count)
 }
 
 /* Both sides of the pair of steps have something without a partner. */
-static bool is_torn(struct range range, const uint32_t *match)
+static bool is_torn(struct rp_align_range range, const uint32_t *match)
 {
     size_t paired = count_paired(match + range.i, range.i_end - range.i);
     return paired < range.i_end - range.i && paired < range.j_end - range.j;
@@ -171,7 +149,7 @@ static enum rp_status align_steps(const struct lane *left, const struct lane *ri
                                   uint32_t *match, bool *torn_out)
 {
     enum rp_status status = RP_OK;
-    struct range range = {0};
+    struct rp_align_range range = {0};
     size_t steps = 0, torn = 0;
     const struct rp_pair_part *part = left->side->part;
     for (size_t step = part->first_step; step < part->end_step && status == RP_OK; step++) {
@@ -200,7 +178,7 @@ static void take_pairs(const struct lane *left, const struct lane *right, const 
 static enum rp_status find_moved(const struct lane *left, const struct lane *right, struct rp_pairs *pairs)
 {
     enum rp_status status = RP_OK;
-    struct range range = {0};
+    struct rp_align_range range = {0};
     const struct rp_pair_part *part = left->side->part;
     for (size_t step = part->first_step; step < part->end_step && status == RP_OK; step++) {
         if (next_step(left, right, pairs, step, &range))
@@ -227,7 +205,7 @@ static enum rp_status pair_by_steps(const struct lane *left, const struct lane *
     enum rp_status status = align_steps(left, right, pairs, match, &torn);
     bool sure = pairs->steps_differ && !torn;
     if (status == RP_OK && !sure)
-        status = align_levels(left, right, (struct range){0, left->count, 0, right->count}, match);
+        status = align_levels(left, right, (struct rp_align_range){0, left->count, 0, right->count}, match);
     if (status != RP_OK)
         return status;
     take_pairs(left, right, match, pairs);
@@ -251,7 +229,7 @@ static enum rp_status pair_without_steps(const struct lane *left, const struct l
                                          uint32_t *match)
 {
     memset(match, 0xff, left->count * sizeof(*match)); /* RP_ALIGN_NONE */
-    enum rp_status status = align_levels(left, right, (struct range){0, left->count, 0, right->count}, match);
+    enum rp_status status = align_levels(left, right, (struct rp_align_range){0, left->count, 0, right->count}, match);
     if (status != RP_OK || count_paired(match, left->count) <= left->count - count_alone(left, pairs->right_of))
         return status;
     drop_pairs(left, right, pairs);

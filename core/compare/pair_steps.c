@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "core/compare/align.h"
+#include "core/compare/align_gap.h"
 #include "core/compare/pair_side.h"
 
 struct step_key {
@@ -46,38 +46,19 @@ struct aligned {
     uint32_t *match;
 };
 
-/* Steps left [i, i_end), right [j, j_end), none of which has a partner yet. */
-static enum rp_status align_gap(const struct aligned *aligned, enum level level, size_t i, size_t i_end, size_t j,
-                                size_t j_end)
-{
-    if (i == i_end || j == j_end)
-        return RP_OK;
-    for (size_t k = i; k < i_end; k++)
-        aligned->left_keys[k] = key_at(level, &aligned->left[k]);
-    for (size_t k = j; k < j_end; k++)
-        aligned->right_keys[k] = key_at(level, &aligned->right[k]);
-    enum rp_status status =
-        rp_align((struct rp_align_keys){aligned->left_keys + i, i_end - i, NULL},
-                 (struct rp_align_keys){aligned->right_keys + j, j_end - j, NULL}, aligned->match + i);
-    for (size_t k = i; k < i_end; k++) {
-        if (aligned->match[k] != RP_ALIGN_NONE)
-            aligned->match[k] += (uint32_t)j;
-    }
-    return status;
-}
-
+/* Aligns the steps that have no partner yet between two pairs. */
 static enum rp_status align_level(const struct aligned *aligned, enum level level)
 {
     enum rp_status status = RP_OK;
-    size_t i = 0, j = 0;
-    while (i < aligned->left_count && status == RP_OK) {
-        size_t i_end = i;
-        while (i_end < aligned->left_count && aligned->match[i_end] == RP_ALIGN_NONE)
-            i_end++;
-        size_t j_end = i_end < aligned->left_count ? aligned->match[i_end] : aligned->right_count;
-        status = align_gap(aligned, level, i, i_end, j, j_end);
-        i = i_end + 1;
-        j = j_end + 1;
+    struct rp_align_range rest = {0, aligned->left_count, 0, aligned->right_count}, gap;
+    for (size_t i = 0; i < aligned->left_count; i++)
+        aligned->left_keys[i] = key_at(level, &aligned->left[i]);
+    for (size_t j = 0; j < aligned->right_count; j++)
+        aligned->right_keys[j] = key_at(level, &aligned->right[j]);
+    while (status == RP_OK && rp_align_gap_next(aligned->match, &rest, &gap)) {
+        status = rp_align_gap_fill((struct rp_align_keys){aligned->left_keys + gap.i, gap.i_end - gap.i, NULL},
+                                   (struct rp_align_keys){aligned->right_keys + gap.j, gap.j_end - gap.j, NULL}, gap,
+                                   aligned->match);
     }
     return status;
 }
