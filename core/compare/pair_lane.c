@@ -191,10 +191,7 @@ static enum rp_status find_moved(const struct lane *left, const struct lane *rig
 
 static size_t count_alone(const struct lane *lane, const uint32_t *partner_of)
 {
-    size_t alone = 0;
-    for (size_t i = 0; i < lane->count; i++)
-        alone += partner_of[lane->index[i]] == RP_PAIR_NONE;
-    return alone;
+    return rp_pair_count_alone(lane->index, lane->count, partner_of);
 }
 
 /* *sure_out: it is sure that the steps are those of both lanes, or nothing is left to pair. */

@@ -21,14 +21,6 @@ static int by_key_and_place(const void *left, const void *right)
     return order != 0 ? order : (a->index > b->index) - (a->index < b->index);
 }
 
-static size_t count_alone(struct rp_pair_slice slice, const uint32_t *partner_of)
-{
-    size_t alone = 0;
-    for (size_t i = 0; i < slice.count; i++)
-        alone += partner_of[slice.index[i]] == RP_PAIR_NONE;
-    return alone;
-}
-
 static void list_alone(struct rp_pair_slice slice, const uint32_t *partner_of, struct alone *list)
 {
     size_t count = 0;
@@ -43,8 +35,8 @@ static void list_alone(struct rp_pair_slice slice, const uint32_t *partner_of, s
 
 enum rp_status rp_pair_moved(struct rp_pair_slice left, struct rp_pair_slice right, struct rp_pairs *pairs)
 {
-    size_t left_count = count_alone(left, pairs->right_of);
-    size_t right_count = left_count == 0 ? 0 : count_alone(right, pairs->left_of);
+    size_t left_count = rp_pair_count_alone(left.index, left.count, pairs->right_of);
+    size_t right_count = left_count == 0 ? 0 : rp_pair_count_alone(right.index, right.count, pairs->left_of);
     if (right_count == 0)
         return RP_OK;
     struct alone *left_alone = malloc(left_count * sizeof(*left_alone));

@@ -45,6 +45,14 @@ static void sort_by_lane(struct rp_pair_lanes *lanes)
     }
 }
 
+size_t rp_pair_count_alone(const uint32_t *index, size_t count, const uint32_t *partner_of)
+{
+    size_t alone = 0;
+    for (size_t i = 0; i < count; i++)
+        alone += partner_of[index[i]] == RP_PAIR_NONE;
+    return alone;
+}
+
 /* ---------------------------------------------------------------- names */
 
 static int by_value(const void *left, const void *right)

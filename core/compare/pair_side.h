@@ -31,6 +31,9 @@ struct rp_pair_lanes {
 enum rp_status rp_pair_lanes_create(const struct rp_pair_part *part, struct rp_pair_lanes *lanes_out);
 void rp_pair_lanes_free(struct rp_pair_lanes *lanes);
 
+/* How many of these ops of a lane have no partner. */
+size_t rp_pair_count_alone(const uint32_t *index, size_t count, const uint32_t *partner_of);
+
 /* Module and phase as the two parts of a name (align.h). */
 uint64_t rp_pair_name(const struct rp_pair_lanes *lanes, const struct rp_op *op);
 
