@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/compare/select.h"
+
 #define NO_ROW UINT32_MAX
 
 /* The time of one row in one step. */
@@ -256,42 +258,16 @@ enum rp_status rp_diff_totals_add(struct rp_diff_totals *totals, struct rp_modul
 
 /* ---------------------------------------------------------------- medians */
 
-/* The value that stands at `at` if they are sorted (Hoare, "Algorithm 65: FIND", 1961). Changes their order. */
-static float select_value(float *values, size_t count, size_t at)
-{
-    ptrdiff_t wanted = (ptrdiff_t)at, from = 0, to = (ptrdiff_t)count - 1;
-    while (from < to) {
-        float pivot = values[at];
-        ptrdiff_t low = from, high = to;
-        while (low <= high) {
-            while (values[low] < pivot)
-                low++;
-            while (values[high] > pivot)
-                high--;
-            if (low > high)
-                break;
-            float swapped = values[low];
-            values[low++] = values[high];
-            values[high--] = swapped;
-        }
-        if (high < wanted)
-            from = low;
-        if (wanted < low)
-            to = high;
-    }
-    return values[at];
-}
-
-static struct rp_diff_time summarise(float *values, size_t count)
+static struct rp_diff_time summarise(double *values, size_t count)
 {
     if (count == 0)
         return (struct rp_diff_time){0};
     size_t low = count < 4 ? 0 : (count - 1) / 4, middle = (count - 1) / 2;
-    struct rp_diff_time time = {.samples = count, .low = select_value(values, count, low)};
-    time.median = select_value(values, count, middle);
+    struct rp_diff_time time = {.samples = count, .low = rp_select(values, count, low)};
+    time.median = rp_select(values, count, middle);
     if (count % 2 == 0)
-        time.median = (time.median + select_value(values, count, middle + 1)) / 2;
-    time.high = select_value(values, count, count - 1 - low);
+        time.median = (time.median + rp_select(values, count, middle + 1)) / 2;
+    time.high = rp_select(values, count, count - 1 - low);
     return time;
 }
 
@@ -306,7 +282,7 @@ static enum rp_status summarise_all(struct rp_diff_totals *totals, enum rp_diff_
     struct sample_list *list = &totals->samples->list[which];
     size_t rows = totals->count + 1;
     size_t *end = calloc(rows + 1, sizeof(*end));
-    float *values = calloc(list->count + 1, sizeof(*values));
+    double *values = calloc(list->count + 1, sizeof(*values));
     if (end == NULL || values == NULL) {
         free(end);
         free(values);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/compare/ranks_private.h"
+#include "core/compare/select.h"
 
 struct times {
     struct rp_ranks *ranks;
@@ -79,32 +80,6 @@ static enum rp_status take_comm(struct times *times, const struct rp_ranks_comm 
     return RP_OK;
 }
 
-/* The value that half of them are below, in linear time; they change places. `count` is at least 1. */
-static double median(double *values, size_t count)
-{
-    size_t low = 0, high = count - 1, middle = count / 2;
-    while (low < high) {
-        double pivot = values[low + (high - low) / 2];
-        size_t i = low, j = high;
-        for (;; i++, j--) {
-            while (values[i] < pivot)
-                i++;
-            while (values[j] > pivot)
-                j--;
-            if (i >= j)
-                break;
-            double value = values[i];
-            values[i] = values[j];
-            values[j] = value;
-        }
-        if (middle <= j)
-            high = j;
-        else
-            low = j + 1;
-    }
-    return values[middle];
-}
-
 static enum rp_status take_times(struct times *times)
 {
     struct rp_ranks *ranks = times->ranks;
@@ -117,8 +92,9 @@ static enum rp_status take_times(struct times *times)
     for (size_t c = 0; status == RP_OK && c < ranks->comm_count; c++)
         status = take_comm(times, &ranks->comms[c]);
     for (size_t r = 0; status == RP_OK && r < ranks->rank_count; r++) {
-        if (ranks->ranks[r].timed > 0)
-            ranks->ranks[r].late_ns = median(times->late[r], ranks->ranks[r].timed);
+        size_t count = ranks->ranks[r].timed;
+        if (count > 0)
+            ranks->ranks[r].late_ns = rp_select(times->late[r], count, count / 2);
     }
     return status;
 }
