@@ -79,9 +79,15 @@ static void complete(struct rp_diff_point *point, struct rp_modules *modules, co
         fill_missing(&point->right, modules, &rank->right, &point->left, &rank->left, &rank->pairs, true);
 }
 
-static void keep_if_first(struct rp_diff_point *first, const struct rp_diff_point *point)
+/* It would become the first one of these classes. */
+static bool is_wanted(const struct rp_diff_point *first, const struct rp_diff_point *point, unsigned classes)
 {
-    if (!first->found || is_before(point, first))
+    return (point->classes & classes) != 0 && (!first->found || is_before(point, first));
+}
+
+static void keep_if_first(struct rp_diff_point *first, const struct rp_diff_point *point, unsigned classes)
+{
+    if (is_wanted(first, point, classes))
         *first = *point;
 }
 
@@ -99,12 +105,6 @@ static void list(struct rp_diff *diff, const struct rp_diff_point *point)
     diff->point_count = count + 1;
 }
 
-/* It would become the first one of these classes. */
-static bool is_wanted(const struct rp_diff_point *first, const struct rp_diff_point *point, unsigned classes)
-{
-    return (point->classes & classes) != 0 && (!first->found || is_before(point, first));
-}
-
 void rp_diff_note(struct rp_diff *diff, const struct rp_diff_rank *rank, const struct rp_diff_place *place)
 {
     struct rp_diff_point point = {.found = true,
@@ -112,20 +112,16 @@ void rp_diff_note(struct rp_diff *diff, const struct rp_diff_rank *rank, const s
                                   .rank = rank->left.trace->identity.rank,
                                   .step = step_of_place(rank, place->place),
                                   .place = place->place};
-    const unsigned launches = RP_DIFF_BIT(RP_DIFF_LAUNCHES), bytes = RP_DIFF_BIT(RP_DIFF_BYTES);
     bool listed = diff->point_count < diff->options.top ||
                   (diff->point_count > 0 && is_before(&point, &diff->points[diff->point_count - 1]));
-    bool structure = is_wanted(&diff->structure, &point, RP_DIFF_STRUCTURE);
-    if (!listed && !structure && !is_wanted(&diff->launches, &point, launches) &&
-        !is_wanted(&diff->bytes, &point, bytes))
+    if (!listed && !is_wanted(&diff->structure, &point, RP_DIFF_STRUCTURE) &&
+        !is_wanted(&diff->launches, &point, RP_DIFF_BIT(RP_DIFF_LAUNCHES)) &&
+        !is_wanted(&diff->bytes, &point, RP_DIFF_BIT(RP_DIFF_BYTES)))
         return;
     complete(&point, diff->modules, rank, place);
-    if (point.classes & RP_DIFF_STRUCTURE)
-        keep_if_first(&diff->structure, &point);
-    if (point.classes & launches)
-        keep_if_first(&diff->launches, &point);
-    if (point.classes & bytes)
-        keep_if_first(&diff->bytes, &point);
+    keep_if_first(&diff->structure, &point, RP_DIFF_STRUCTURE);
+    keep_if_first(&diff->launches, &point, RP_DIFF_BIT(RP_DIFF_LAUNCHES));
+    keep_if_first(&diff->bytes, &point, RP_DIFF_BIT(RP_DIFF_BYTES));
     if (listed)
         list(diff, &point);
 }
