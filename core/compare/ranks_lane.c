@@ -61,8 +61,8 @@ static bool delivered_is_known(const struct lane *lane, const struct rp_trace_op
 
 static unsigned compare_delivered(const struct lane *lane, const struct rp_trace_op *first)
 {
-    bool parted = lane->parted || (lane->seen & RP_RANKS_MISMATCH) != 0;
-    if (parted || first->op.kind != RP_OP_ALL_REDUCE || !delivered_is_known(lane, first))
+    bool mismatched = (lane->seen & RP_RANKS_MISMATCH) != 0;
+    if (mismatched || first->op.kind != RP_OP_ALL_REDUCE || !delivered_is_known(lane, first))
         return 0;
     lane->ranks->delivered++;
     for (size_t m = 0; m < lane->comm->member_count; m++) {
