@@ -32,14 +32,6 @@ static inline struct rp_trace *make_trace(int rank)
     return trace;
 }
 
-static inline void free_trace(struct rp_trace *trace)
-{
-    rp_modules_destroy(trace->modules);
-    free(trace->comms);
-    free(trace->ops);
-    free(trace);
-}
-
 static inline uint32_t module_number(struct rp_trace *trace, const char *name)
 {
     return rp_module_intern(trace->modules, name, strlen(name));

@@ -343,8 +343,8 @@ static void test_table(void **state)
         check_first(table[i].name, &diff.structure, table[i].structure);
         check_first(table[i].name, &diff.launches, table[i].launches);
         check_first(table[i].name, &diff.bytes, table[i].bytes);
-        free_trace(left);
-        free_trace(right);
+        rp_trace_free(left);
+        rp_trace_free(right);
     }
 }
 
@@ -364,8 +364,8 @@ static void test_table_swapped(void **state)
         counts[1] = table[i].counts[0];
         assert_int_equal(diff.verdict, swapped[table[i].verdict]);
         check_counts(table[i].name, &diff, counts);
-        free_trace(left);
-        free_trace(right);
+        rp_trace_free(left);
+        rp_trace_free(right);
     }
 }
 
@@ -394,8 +394,8 @@ static void test_skipped_layer_is_named(void **state)
     assert_int_equal(diff.structure.right.index, at(2, 1)); /* after layers.0 */
     assert_false(diff.structure.right.present);
     assert_int_equal(diff.structure.right.comm, WORLD);
-    free_trace(left);
-    free_trace(right);
+    rp_trace_free(left);
+    rp_trace_free(right);
 }
 
 static void test_more_layers(void **state)
@@ -407,8 +407,8 @@ static void test_more_layers(void **state)
     assert_int_equal(diff.counts[RP_DIFF_ONLY_LEFT] + diff.counts[RP_DIFF_RENAMED], 0);
     assert_string_equal(side_module(&diff.structure.right), "layers.3");
     assert_int_equal(diff.structure.left.index, LAYERS);
-    free_trace(left);
-    free_trace(right);
+    rp_trace_free(left);
+    rp_trace_free(right);
 }
 
 /* Module numbers are each trace's own. */
@@ -421,8 +421,8 @@ static void test_module_numbers_may_differ(void **state)
     for (int step = 0; step < STEPS; step++)
         add_step(right, LAYERS);
     assert_int_equal(diff_traces(left, right).verdict, RP_DIFF_ALIKE);
-    free_trace(left);
-    free_trace(right);
+    rp_trace_free(left);
+    rp_trace_free(right);
 }
 
 /* ---------------------------------------------------------------- communicators */
@@ -441,8 +441,8 @@ static void test_communicators_pair_by_origin(void **state)
     for (size_t i = 0; i < right->op_count; i++)
         right->ops[i].op.comm += right->ops[i].op.comm != RP_NO_COMM;
     assert_int_equal(diff_traces(left, right).verdict, RP_DIFF_ALIKE);
-    free_trace(left);
-    free_trace(right);
+    rp_trace_free(left);
+    rp_trace_free(right);
 }
 
 static void test_communicator_without_partner(void **state)
@@ -457,8 +457,8 @@ static void test_communicator_without_partner(void **state)
     assert_int_equal(diff.structure.right.index, PER_STEP - 1);
     assert_int_equal(diff.structure.right.comm, NODE);
     assert_int_equal(diff.structure.left.comm, RP_NO_COMM);
-    free_trace(left);
-    free_trace(right);
+    rp_trace_free(left);
+    rp_trace_free(right);
 }
 
 /* Two threads may interleave two lanes in another way. */
@@ -472,8 +472,8 @@ static void test_interleaving_of_lanes_is_no_difference(void **state)
         right->ops[at(step + 1, 0)] = op;
     }
     assert_int_equal(diff_traces(left, right).verdict, RP_DIFF_ALIKE);
-    free_trace(left);
-    free_trace(right);
+    rp_trace_free(left);
+    rp_trace_free(right);
 }
 
 /* ---------------------------------------------------------------- launches at the end, fingerprints */
@@ -486,8 +486,8 @@ static void test_launches_after_the_last_op(void **state)
     assert_int_equal(diff_traces(left, right).counts[RP_DIFF_LAUNCHES], 1);
     right->complete = false;
     assert_int_equal(diff_traces(left, right).counts[RP_DIFF_LAUNCHES], 0);
-    free_trace(left);
-    free_trace(right);
+    rp_trace_free(left);
+    rp_trace_free(right);
 }
 
 static void test_no_fingerprints(void **state)
@@ -502,8 +502,8 @@ static void test_no_fingerprints(void **state)
     assert_int_equal(diff.fingerprints, 0);
     assert_int_equal(diff.fingerprints_left, 10 * STEPS);
     assert_int_equal(diff.fingerprints_right, 0);
-    free_trace(left);
-    free_trace(right);
+    rp_trace_free(left);
+    rp_trace_free(right);
 }
 
 static void sample(struct rp_trace *trace)
@@ -539,8 +539,8 @@ static void test_samples(void **state)
     diff = diff_traces(left, right);
     assert_int_equal(diff.fingerprints_sampled, 6 * STEPS - 1);
     assert_int_equal(diff.fingerprints_unlike, 0);
-    free_trace(left);
-    free_trace(right);
+    rp_trace_free(left);
+    rp_trace_free(right);
 }
 
 /* ---------------------------------------------------------------- ranks */
@@ -574,8 +574,8 @@ static void test_ranks(void **state)
     assert_int_equal(rp_diff_finish(&none), RP_NOT_FOUND);
     rp_diff_free(&none);
     for (int i = 0; i < 2; i++) {
-        free_trace(left[i]);
-        free_trace(right[i]);
+        rp_trace_free(left[i]);
+        rp_trace_free(right[i]);
     }
 }
 
@@ -588,8 +588,8 @@ static void test_ranks_end_on_different_sides(void **state)
     assert_int_equal(diff_ranks(left + 1, 1, right + 1, 1).verdict, RP_DIFF_LEFT_ENDS);
     assert_int_equal(diff_ranks(left, 2, right, 2).verdict, RP_DIFF_DIFFERENT);
     for (int i = 0; i < 2; i++) {
-        free_trace(left[i]);
-        free_trace(right[i]);
+        rp_trace_free(left[i]);
+        rp_trace_free(right[i]);
     }
 }
 
@@ -600,8 +600,8 @@ static void test_empty_traces(void **state)
     assert_int_equal(diff_traces(left, left).verdict, RP_DIFF_ALIKE);
     assert_int_equal(diff_traces(left, right).verdict, RP_DIFF_LEFT_ENDS);
     assert_int_equal(diff_traces(right, left).verdict, RP_DIFF_RIGHT_ENDS);
-    free_trace(left);
-    free_trace(right);
+    rp_trace_free(left);
+    rp_trace_free(right);
 }
 
 /* An op whose communicator or module the trace does not describe. */
@@ -614,8 +614,8 @@ static void test_undescribed_communicator(void **state)
     assert_int_equal(diff_traces(left, right).verdict, RP_DIFF_ALIKE);
     right->ops[3].op.count++;
     assert_int_equal(diff_traces(left, right).structure.left.index, 3);
-    free_trace(left);
-    free_trace(right);
+    rp_trace_free(left);
+    rp_trace_free(right);
 }
 
 int main(void)

@@ -205,8 +205,8 @@ static void test_shapes(void **state)
             fail_msg("%s: verdict %d, %d only left, %d only right", table[i].name, (int)diff.verdict,
                      (int)diff.counts[RP_DIFF_ONLY_LEFT], (int)diff.counts[RP_DIFF_ONLY_RIGHT]);
         check_first(table[i].name, &diff, i);
-        free_trace(left);
-        free_trace(right);
+        rp_trace_free(left);
+        rp_trace_free(right);
     }
 }
 
@@ -224,8 +224,8 @@ static void test_shapes_swapped(void **state)
         const struct rp_diff_point *first = rp_diff_first(&diff);
         if (first->found && strcmp(rp_module_name(diff.modules, named_side(first)->op.module), table[i].module) != 0)
             fail_msg("%s: first at %s", table[i].name, rp_module_name(diff.modules, named_side(first)->op.module));
-        free_trace(left);
-        free_trace(right);
+        rp_trace_free(left);
+        rp_trace_free(right);
     }
 }
 
@@ -264,8 +264,8 @@ static void test_moved(void **state)
     assert_int_equal(diff.counts[RP_DIFF_MOVED], 0);
     assert_int_equal(diff.counts[RP_DIFF_ONLY_LEFT], 1);
     assert_int_equal(diff.counts[RP_DIFF_ONLY_RIGHT], 1);
-    free_trace(left);
-    free_trace(right);
+    rp_trace_free(left);
+    rp_trace_free(right);
 }
 
 /* From one step into another is no move. */
@@ -278,8 +278,8 @@ static void test_moved_too_far(void **state)
     assert_int_equal(diff.counts[RP_DIFF_MOVED], 0);
     assert_int_equal(diff.counts[RP_DIFF_ONLY_LEFT], 1);
     assert_int_equal(diff.counts[RP_DIFF_ONLY_RIGHT], 1);
-    free_trace(left);
-    free_trace(right);
+    rp_trace_free(left);
+    rp_trace_free(right);
 }
 
 /* ---------------------------------------------------------------- parts, and the list */
@@ -316,8 +316,8 @@ static void test_steps(void **state)
     /* the launches behind the last op of a part end behind it on both sides */
     right->ops[3 * 18 - 1].launches++;
     assert_int_equal(diff_part(left, right, 0, 3, 4).counts[RP_DIFF_LAUNCHES], 1);
-    free_trace(left);
-    free_trace(right);
+    rp_trace_free(left);
+    rp_trace_free(right);
 }
 
 static void test_list(void **state)
@@ -336,8 +336,8 @@ static void test_list(void **state)
     diff = diff_part(left, right, 0, RP_DIFF_ALL_STEPS, 0);
     assert_int_equal(diff.point_count, 0);
     assert_int_equal(diff.structure.left.index, 5);
-    free_trace(left);
-    free_trace(right);
+    rp_trace_free(left);
+    rp_trace_free(right);
 }
 
 /* Of several ranks the earlier step comes first, wherever in the rank's ops it is. */
@@ -356,8 +356,8 @@ static void test_ranks_by_step(void **state)
     assert_int_equal(diff.points[0].rank, 1);
     assert_int_equal(diff.points[1].rank, 0);
     for (int i = 0; i < 2; i++) {
-        free_trace(left[i]);
-        free_trace(right[i]);
+        rp_trace_free(left[i]);
+        rp_trace_free(right[i]);
     }
 }
 

@@ -92,8 +92,8 @@ static void test_times(void **state)
             fail_msg("%s: retimed %d, step %d", table[i].name, total->retimed, diff.totals->step_retimed);
         assert_int_equal(diff.counts[RP_DIFF_RETIMED], table[i].retimed);
         assert_int_equal(diff.verdict, RP_DIFF_ALIKE); /* whatever the times are */
-        free_trace(left);
-        free_trace(right);
+        rp_trace_free(left);
+        rp_trace_free(right);
     }
 }
 
@@ -112,8 +112,8 @@ static void test_events_add_up_to_the_step(void **state)
     assert_true(
         near(find(&diff, "layers.0", RP_PHASE_BACKWARD)->time[RP_DIFF_A].median, 300)); /* with the allocation */
     assert_true(near(find(&diff, "layers.1", RP_PHASE_BACKWARD)->time[RP_DIFF_A].median, 200));
-    free_trace(left);
-    free_trace(right);
+    rp_trace_free(left);
+    rp_trace_free(right);
 }
 
 static void test_one_step_is_no_noise(void **state)
@@ -126,8 +126,8 @@ static void test_one_step_is_no_noise(void **state)
     assert_true(diff.totals->step[RP_DIFF_A].samples <= 1);
     assert_int_equal(diff.counts[RP_DIFF_RETIMED], 0);
     assert_false(diff.totals->step_retimed);
-    free_trace(left);
-    free_trace(right);
+    rp_trace_free(left);
+    rp_trace_free(right);
 }
 
 static void test_counts(void **state)
@@ -144,8 +144,8 @@ static void test_counts(void **state)
     assert_int_equal(total->ops[RP_DIFF_B], STEPS);
     assert_int_equal(total->bytes[RP_DIFF_B], STEPS * 1000 * 2);
     assert_false(total->retimed);
-    free_trace(left);
-    free_trace(right);
+    rp_trace_free(left);
+    rp_trace_free(right);
 }
 
 int main(void)

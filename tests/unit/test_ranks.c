@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "core/compare/ranks.h"
+#include "core/lane.h"
 
 enum { RANKS = 3, STEPS = 8, LAYERS = 2, ROOM = 400, WORLD = 0, NORM = 1, PER_STEP = 3 * LAYERS + 1 };
 
@@ -76,14 +77,6 @@ static struct rp_trace *make_trace(int32_t rank)
     return trace;
 }
 
-static void free_trace(struct rp_trace *trace)
-{
-    rp_modules_destroy(trace->modules);
-    free(trace->comms);
-    free(trace->ops);
-    free(trace);
-}
-
 static int set_up(void **state)
 {
     struct world *world = calloc(1, sizeof(*world));
@@ -100,7 +93,7 @@ static int tear_down(void **state)
     struct world *world = *state;
     rp_ranks_free(&world->ranks);
     for (int rank = 0; rank < RANKS; rank++)
-        free_trace(world->traces[rank]);
+        rp_trace_free(world->traces[rank]);
     free(world);
     return 0;
 }
@@ -148,8 +141,7 @@ static void number(struct rp_trace *trace)
     uint64_t next[4] = {0};
     for (size_t i = 0; i < trace->op_count; i++) {
         struct rp_op *op = &trace->ops[i].op;
-        bool counts = rp_op_kind_on_lane(op->kind) && op->count > 0 && (op->flags & RP_OP_FAILED) == 0;
-        op->position = counts ? next[op->comm]++ : RP_NO_POSITION;
+        op->position = rp_lane_counts(op) ? next[op->comm]++ : RP_NO_POSITION;
     }
 }
 
