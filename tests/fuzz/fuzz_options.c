@@ -16,12 +16,6 @@ const char fuzz_target[] = "options";
 
 #define STRINGS 64
 
-static void must(int holds)
-{
-    if (!holds)
-        abort();
-}
-
 /* A value that was read lies in its range, and so does a default. */
 static void check(const struct rp_options *options)
 {

@@ -19,8 +19,7 @@ static void say(void *context, const char *text)
 {
     size_t *said = context;
     *said += strlen(text);
-    if (strchr(text, '\n') != NULL)
-        abort(); /* a complaint is one line */
+    must(strchr(text, '\n') == NULL); /* a complaint is one line */
 }
 
 static void match(const struct rp_rules *rules, const char *text, const char *where)
@@ -31,9 +30,8 @@ static void match(const struct rp_rules *rules, const char *text, const char *wh
     rp_rules_have_method(rules, text);
     if (text[0] == '\0' || !rp_rules_match(rules, source, text + 1, where, &found))
         return;
-    if (found.module_rule != NULL && found.module_rule->module_kind != RP_RULE_SAYS_PATH &&
-        rp_rule_module_text(&found, module, sizeof(module)) >= sizeof(module))
-        abort();
+    if (found.module_rule != NULL && found.module_rule->module_kind != RP_RULE_SAYS_PATH)
+        must(rp_rule_module_text(&found, module, sizeof(module)) < sizeof(module));
 }
 
 /* Each text of `texts`, which ends with a zero byte, and the one behind it as its place. */
@@ -48,20 +46,18 @@ static void match_all(const struct rp_rules *rules, const char *texts, const cha
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct rp_rules *rules;
+    struct rp_rules *rules = NULL;
     size_t said = 0;
     const struct rp_rule_complaints complaints = {say, &said};
     rp_log_setup(RP_LOG_NONE, NULL);
     const uint8_t *end = memchr(data, '\0', size);
     size_t length = end != NULL ? (size_t)(end - data) : size;
     char *text = malloc(length + 1), *texts = malloc(size - length + 1);
-    if (text == NULL || texts == NULL || rp_rules_create(&rules) != RP_OK)
-        abort();
+    must(text != NULL && texts != NULL && rp_rules_create(&rules) == RP_OK);
     memcpy(text, data, length);
     memcpy(texts, data + length, size - length);
     texts[size - length] = '\0';
-    if (rp_rules_read(rules, "fuzz.ini", false, text, length, &complaints) != RP_OK)
-        abort();
+    must(rp_rules_read(rules, "fuzz.ini", false, text, length, &complaints) == RP_OK);
     match_all(rules, texts + 1, texts + (size - length));
     rp_rules_destroy(rules);
     free(text);

@@ -15,6 +15,7 @@
 
 #include "core/compare/diff.h"
 #include "core/compare/ranks.h"
+#include "core/compare/timeline.h"
 #include "core/log.h"
 #include "core/tool/diff_totals_view.h"
 #include "core/tool/export.h"
@@ -25,7 +26,6 @@
 #include "core/tool/rows.h"
 #include "core/tool/sites_view.h"
 #include "core/tool/summary.h"
-#include "core/compare/timeline.h"
 #include "core/tool/timeline_view.h"
 #include "core/trace/trace.h"
 #include "core/trace/trace_lane.h"
@@ -36,12 +36,6 @@ const char fuzz_target[] = "trace";
 
 #define STEPS_SHOWN 1
 
-static void must(int holds)
-{
-    if (!holds)
-        abort();
-}
-
 #define CHECK(condition) must(condition)
 #include "tests/unit/export_checker.h"
 
@@ -51,8 +45,7 @@ static FILE *nowhere(void)
     static FILE *out;
     if (out == NULL)
         out = fopen("/dev/null", "w");
-    if (out == NULL)
-        abort();
+    must(out != NULL);
     return out;
 }
 
