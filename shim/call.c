@@ -195,6 +195,21 @@ static void take_fingerprint(struct rp_call *call, ncclResult_t result)
     op->flags |= every == 1 ? RP_OP_FINGERPRINTED : RP_OP_FINGERPRINTED | RP_OP_SAMPLED;
 }
 
+/*
+ * The beginning of a step, where nobody looked at the frames that tell it. It is one of all communicators, as those
+ * that are seen: unless another one has told it before, the others' next collectives are to hear of it.
+ */
+static void take_learned_step(struct rp_call *call)
+{
+    if ((call->op.flags & RP_OP_STEP) != 0 || !rp_site_frames_begin_steps())
+        return;
+    if (!rp_comm_takes_step(call->comm, rp_site_steps())) {
+        rp_site_step();
+        rp_comm_takes_step(call->comm, rp_site_steps());
+    }
+    call->op.flags |= RP_OP_STEP;
+}
+
 /* The name that the lane has learned for this place. */
 static void take_name(struct rp_call *call)
 {
@@ -202,7 +217,7 @@ static void take_name(struct rp_call *call)
     if (call->gather == NULL || !rp_name_is_known(*name))
         return;
     if (name->begins_step)
-        call->op.flags |= RP_OP_STEP;
+        take_learned_step(call);
     if (call->op.module != RP_MODULE_UNKNOWN)
         return;
     call->op.module = name->event.module;

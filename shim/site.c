@@ -51,6 +51,13 @@ void rp_site_step(void)
     atomic_fetch_add_explicit(&steps, 1, memory_order_relaxed);
 }
 
+bool rp_site_frames_begin_steps(void)
+{
+    const struct rp_site_tables *tables = rp_site_tables();
+    return tables != NULL &&
+           (rp_rules_have_steps(tables->rules, RP_RULE_PYTHON) || rp_rules_have_steps(tables->rules, RP_RULE_NATIVE));
+}
+
 static uint32_t first_module(const struct rp_site_finding *a, const struct rp_site_finding *b,
                              const struct rp_site_finding *c)
 {

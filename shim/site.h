@@ -41,6 +41,12 @@ struct rp_event rp_site_here(void *caller);
  */
 uint64_t rp_site_steps(void);
 
+/* One more step has begun. */
+void rp_site_step(void);
+
+/* Whether a rule begins steps by frames. Where none does, every step is seen: ranges tell theirs unasked. */
+bool rp_site_frames_begin_steps(void);
+
 /* The calling thread issues a collective whose place is not asked for. */
 void rp_site_not_asked(void);
 

@@ -95,9 +95,6 @@ extern _Atomic bool rp_site_on;
 /* What rp_site_start() was given, or NULL before. */
 const struct rp_site_tables *rp_site_tables(void);
 
-/* One more step has begun (rp_site_steps()). */
-void rp_site_step(void);
-
 /* Interns a name; an empty one is RP_RULE_ROOT. */
 uint32_t rp_site_intern(struct rp_modules *modules, const char *name, size_t length);
 

@@ -272,6 +272,48 @@ END
     done
 }
 
+# begun DIRECTORY: communicator and position of each op of rank 0 that a step begins with.
+begun() {
+    "$BUILD/reprise" show "$1" --rank 0 --csv --step all |
+        awk -F, '$16 ~ /^0x1...$/ { print $12, $4 }' | sort
+}
+
+@test "steps of ranges are those that were opened, also where an evaluation is served as training" {
+    load place
+    place
+    printf '%s\n' '[microbatch]' 'nvtx = forward root' 'step = yes' > mine.ini
+    export REPRISE_ANNOTATIONS=mine.ini REPRISE_TRIAL=0
+    for mode in record replay; do
+        result $mode "$BUILD/reprise" run --$mode $mode -- timeout 60 "$BUILD/minitrain" --steps 24 --eval-every 3 \
+            --sites nvtx
+        cat $mode.lines
+        begun $mode > $mode.begun
+    done
+    grep -q 'info replay: rank 0: [1-9][0-9]* hits' replay.lines
+    [ "$(wc -l < record.begun)" = 48 ]
+    diff record.begun replay.begun
+}
+
+@test "a learned step of a frame begins one on each communicator" {
+    load place
+    place
+    printf '%s\n' '[microbatch]' 'native = root_forward' 'step = yes' > mine.ini
+    export REPRISE_ANNOTATIONS=mine.ini REPRISE_TRIAL=0
+    trained record --steps 24 --two-comms --sites native
+    for _ in 1 2 3 4 5; do # a lane that rests, as a rank waited too long on a busy machine, has no names
+        rm -rf replay
+        result replay "$BUILD/reprise" run --replay replay -- timeout 60 "$BUILD/minitrain" --steps 24 --two-comms \
+            --sites native
+        cat replay.lines
+        grep -q 'waited longer than the bound' replay.lines || break
+    done
+    begun record > record.begun
+    begun replay > replay.begun
+    grep -q 'info replay: rank 0: [1-9][0-9]* hits' replay.lines
+    [ "$(wc -l < record.begun)" = 96 ]
+    diff record.begun replay.begun
+}
+
 @test "while gathers are replayed nobody looks at a stack" {
     local asked before
     load place
