@@ -822,3 +822,9 @@ END
     fails "reprise run: */with space/libreprise.so: the loader cannot preload from a path with a space or a colon" \
         run --lib "with space/libreprise.so" -- true
 }
+
+@test "very many launches behind very many allocations, before any collective" {
+    make_trace many ranks=1 steps=2 early=150000 allocations=150000 single=1
+    timeout 30 "$BUILD/reprise" show many > shown # going back over all of them for each launch takes minutes
+    grep -q '^rank 0: ' shown
+}

@@ -24,6 +24,7 @@
  *   sampled=0                  1: those of gathers are of samples
  *   lost=0                     launches lost
  *   early=0                    launches before the first op
+ *   allocations=0              of another thread, before those
  *   adam=0                     launches behind each step's norm that belong to layers.0 optimizer
  *   single=0                   1: each launch by itself too, and the early ones
  *   sites=0                    1: what was seen at collectives, and kernels
@@ -80,6 +81,7 @@
     X(finish, 1)       \
     X(lost, 0)         \
     X(early, 0)        \
+    X(allocations, 0)  \
     X(adam, 0)         \
     X(single, 0)       \
     X(sites, 0)        \
@@ -167,12 +169,22 @@ static void put_singles(struct maker *maker, uint64_t begin, uint64_t count, con
     }
 }
 
+static void put_allocations(struct maker *maker)
+{
+    for (int i = 0; i < set.allocations; i++) {
+        struct rp_op allocation = make_op(maker, RP_OP_MALLOC, 4096, RP_MODULE_UNKNOWN, RP_PHASE_UNKNOWN);
+        allocation.dtype = RP_DTYPE_UINT8;
+        must(rp_trace_put_op(maker->writer, 1, &allocation), "op");
+    }
+}
+
 static void put_early(struct maker *maker)
 {
     struct rp_trace_part part = {.first = maker->now + 10};
     if (set.early > 0)
         must(rp_trace_put_part(maker->writer, 0, 0, (uint64_t)set.early, 1, 0, &part), "part");
     put_singles(maker, 0, (uint64_t)set.early, GEMM, part.event);
+    maker->now += set.allocations > 0 ? 10 * ((uint64_t)set.early + 1) : 0;
 }
 
 /* Behind the norm, whose own launches are two. */
@@ -417,6 +429,7 @@ static void make_rank(const char *directory, int rank)
     int steps = ends && set.end < set.steps ? set.end : set.steps;
     must(trace_file_create(directory, &identity, &maker.writer), directory);
     put_names(&maker);
+    put_allocations(&maker);
     put_early(&maker);
     if (set.replay >= 0)
         put_state(&maker, RP_STATE_REPLAY_LEARNING, WORLD, NULL);
