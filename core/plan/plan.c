@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+#include "core/plan/pack.h"
 #include "core/plan/plan_private.h"
 
 #define XXH_INLINE_ALL
@@ -22,7 +23,7 @@ static uint64_t plan_hash(const struct rp_plan *plan)
             entry->signature,
             entry->bytes,
             (uint64_t)entry->unit << 32 | entry->slot,
-            (uint64_t)entry->action << 8 | entry->kind,
+            (uint64_t)entry->packed << 16 | (uint64_t)entry->action << 8 | entry->kind,
         };
         hash = XXH3_64bits_withSeed(words, sizeof(words), hash);
     }
@@ -67,6 +68,60 @@ static enum rp_status make_entries(const struct rp_plan_cycle *cycle, struct rp_
     return RP_OK;
 }
 
+/* Units of which all gathers can be packed, if they are smaller then: a slot holds a unit in one form. */
+static enum rp_status choose_packed(const struct rp_plan_cycle *cycle, uint32_t nranks, uint64_t granule,
+                                    struct rp_plan *plan)
+{
+    bool *as_is = calloc(plan->unit_count + 1, sizeof(*as_is));
+
+    if (as_is == NULL)
+        return RP_NO_MEMORY;
+    for (size_t place = 0; place < plan->count; place++) {
+        const struct rp_learned *item = rp_plan_last(cycle, place);
+        if (plan->entries[place].unit != RP_NO_UNIT)
+            as_is[plan->entries[place].unit] |=
+                !item->packable || rp_plan_unit_bytes(item->bytes, true, nranks, granule) >=
+                                       rp_plan_unit_bytes(item->bytes, false, nranks, granule);
+    }
+    for (size_t place = 0; place < plan->count; place++) {
+        struct rp_plan_entry *entry = &plan->entries[place];
+        entry->packed = entry->unit != RP_NO_UNIT && !as_is[entry->unit];
+    }
+    free(as_is);
+    return RP_OK;
+}
+
+/* Of the same entries, with what can be packed held so. RP_NO_MEMORY. */
+static enum rp_status keep_packed(const struct rp_plan_cycle *cycle, const size_t *next, uint32_t nranks,
+                                  uint64_t budget, uint64_t granule, struct rp_plan *plan_out)
+{
+    enum rp_status status = make_entries(cycle, plan_out);
+
+    if (status != RP_OK)
+        return status;
+    plan_out->packs = true;
+    rp_plan_number_units(next, plan_out);
+    status = choose_packed(cycle, nranks, granule, plan_out);
+    return status == RP_OK ? rp_plan_keep(next, nranks, budget, granule, plan_out) : status;
+}
+
+/* Packing costs the device time, so the plan as it is stays unless more is saved. */
+static enum rp_status try_packed(const struct rp_plan_cycle *cycle, const size_t *next, uint32_t nranks,
+                                 uint64_t budget, uint64_t granule, struct rp_plan *plan)
+{
+    struct rp_plan packed = {0};
+    enum rp_status status = keep_packed(cycle, next, nranks, budget, granule, &packed);
+
+    if (status == RP_OK && packed.saved > plan->saved) {
+        struct rp_plan former = *plan;
+        packed.waits = plan->waits;
+        *plan = packed;
+        packed = former;
+    }
+    rp_plan_free(&packed);
+    return status;
+}
+
 static enum rp_status compile(const struct rp_plan_cycle *cycle, size_t *next, uint32_t nranks, uint64_t budget,
                               uint64_t granule, const struct rp_plan_ahead *ahead, struct rp_plan *plan)
 {
@@ -83,6 +138,8 @@ static enum rp_status compile(const struct rp_plan_cycle *cycle, size_t *next, u
     status = rp_plan_keep(next, nranks, budget, granule, plan);
     if (status == RP_OK)
         status = rp_plan_look_ahead(cycle, next, nranks, budget, granule, ahead, plan);
+    if (status == RP_OK && ahead->packs && plan->prefetches == 0)
+        status = try_packed(cycle, next, nranks, budget, granule, plan);
     if (status == RP_OK && plan->keeps + plan->prefetches == 0)
         status = rp_plan_cycle_settled(cycle) ? RP_UNSUPPORTED : RP_NOT_FOUND;
     if (status == RP_OK)
@@ -127,11 +184,19 @@ uint64_t rp_plan_received(const struct rp_learned *item, uint32_t nranks)
     return item->bytes * parts;
 }
 
+uint64_t rp_plan_unit_bytes(uint64_t bytes, bool packed, uint32_t nranks, uint64_t granule)
+{
+    return packed ? rp_plan_granules(rp_pack_unit(bytes, nranks), 1, granule)
+                  : rp_plan_granules(bytes, nranks, granule);
+}
+
 int rp_plan_compare_sized(const void *left, const void *right)
 {
     const struct rp_plan_sized *a = left, *b = right;
     if (a->bytes != b->bytes)
         return a->bytes < b->bytes ? -1 : 1;
+    if (a->packed != b->packed)
+        return a->packed ? 1 : -1;
     return (a->place > b->place) - (a->place < b->place);
 }
 

@@ -22,7 +22,14 @@ struct rp_learned {
     uint64_t content[2]; /* of a gather: the salted sum of all ranks' fingerprints */
     uint64_t send;       /* of a gather: a hash of where each rank sends from; 0: one of them has no such place */
     uint8_t kind;        /* enum rp_op_kind */
+    bool packable;       /* rp_learned_packable() */
 };
+
+/* Of a gather whose elements have a packed form (pack.h). */
+static inline bool rp_learned_packable(enum rp_op_kind kind, enum rp_dtype dtype)
+{
+    return kind == RP_OP_ALL_GATHER && dtype == RP_DTYPE_BFLOAT16;
+}
 
 /* X(enumerator, name) */
 #define RP_PLAN_ACTIONS(X)                                                         \
@@ -64,6 +71,7 @@ struct rp_plan_entry {
     uint8_t action;    /* enum rp_plan_action */
     uint8_t source;    /* enum rp_plan_source */
     uint8_t kind;      /* enum rp_op_kind */
+    bool packed;       /* its slot holds the unit packed (pack.h) */
 };
 
 /* What compute waits for, in ns a steady cycle, by the model of rp_plan_compile_ahead(). All zero without times. */
@@ -76,11 +84,12 @@ struct rp_plan_waits {
 struct rp_plan {
     struct rp_plan_entry *entries;
     size_t count;
-    uint64_t *slot_bytes; /* that the whole gathered unit (nranks times its part) takes, in whole granules */
+    uint64_t *slot_bytes; /* that the whole gathered unit (nranks times its part, or packed) takes, in whole granules */
     size_t slot_count;
     size_t unit_count;
     size_t keeps;   /* entries that are KEEP */
     uint64_t saved; /* bytes of one rank's parts that KEEP entries do not send, a cycle */
+    bool packs;     /* slots of units that can be packed hold them so; never with gathers ahead */
 
     /* Gathers ahead; all zero in a plan without any. A slot may then be larger than a unit that is in it. */
     size_t prefetches;   /* entries that are PREFETCH */
@@ -126,6 +135,7 @@ struct rp_plan_ahead {
     const uint64_t *gap_ns; /* of each item: the time that compute takes between the item before and this one; 0: not
                                known. NULL: none is */
     struct rp_plan_link_model link;
+    bool packs;     /* units may be packed, where more bytes are saved so and nothing is gathered ahead */
     uint64_t extra; /* bytes that prefetching takes beside slots and snapshots; the engine gives 0 (the child
                        communicator's memory is NCCL's, beside the budget) */
 };

@@ -15,6 +15,7 @@
 /* The gathers of one size are members first, first + 1, ... of all. */
 struct size_class {
     uint64_t bytes; /* of one rank's part */
+    bool packed;
     size_t first, count;
     size_t slots; /* what it gets */
 };
@@ -105,7 +106,7 @@ static void find_runs(struct keeper *keeper, size_t number, uint64_t budget)
 {
     const struct size_class *class = &keeper->classes[number];
     struct rp_share_size *size = &keeper->sizes[number];
-    uint64_t bytes = rp_plan_granules(class->bytes, keeper->nranks, keeper->granule),
+    uint64_t bytes = rp_plan_unit_bytes(class->bytes, class->packed, keeper->nranks, keeper->granule),
              fit = bytes == UINT64_MAX ? 0 : budget / bytes;
     struct played played = {.most = rp_plan_cache_slots(&keeper->cache, keeper->next + class->first, class->count)};
 
@@ -171,7 +172,8 @@ static enum rp_status number_slots(const struct keeper *keeper, struct rp_plan *
             continue;
         if (number[entry->slot] == RP_NO_SLOT) {
             number[entry->slot] = (uint32_t)plan->slot_count;
-            plan->slot_bytes[plan->slot_count++] = rp_plan_granules(entry->bytes, keeper->nranks, keeper->granule);
+            plan->slot_bytes[plan->slot_count++] =
+                rp_plan_unit_bytes(entry->bytes, entry->packed, keeper->nranks, keeper->granule);
         }
         entry->slot = number[entry->slot];
     }
@@ -198,9 +200,9 @@ static void add_member(struct keeper *keeper, const struct rp_plan_sized *sized,
 {
     struct size_class *last = keeper->class_count == 0 ? NULL : &keeper->classes[keeper->class_count - 1];
 
-    if (last == NULL || last->bytes != sized->bytes) {
+    if (last == NULL || last->bytes != sized->bytes || last->packed != sized->packed) {
         last = &keeper->classes[keeper->class_count++];
-        *last = (struct size_class){.bytes = sized->bytes, .first = keeper->count};
+        *last = (struct size_class){.bytes = sized->bytes, .packed = sized->packed, .first = keeper->count};
     }
     number[sized->place] = last->count++;
     keeper->places[keeper->count++] = sized->place;
@@ -215,8 +217,9 @@ static size_t sorted_by_size(const struct rp_plan *plan, struct rp_plan_sized *s
         const struct rp_plan_entry *entry = &plan->entries[place];
         if (entry->kind != RP_OP_ALL_GATHER || entry->bytes == 0)
             continue;
-        sorted = sorted && (count == 0 || sized[count - 1].bytes <= entry->bytes);
-        sized[count++] = (struct rp_plan_sized){.bytes = entry->bytes, .place = place};
+        sized[count] = (struct rp_plan_sized){.bytes = entry->bytes, .packed = entry->packed, .place = place};
+        sorted = sorted && (count == 0 || rp_plan_compare_sized(&sized[count - 1], &sized[count]) < 0);
+        count++;
     }
     if (!sorted)
         qsort(sized, count, sizeof(*sized), rp_plan_compare_sized);

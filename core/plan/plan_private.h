@@ -71,7 +71,7 @@ bool rp_plan_cycle_settled(const struct rp_plan_cycle *cycle);
 /* Numbers the units of the plan's entries: gathers that are linked; in the order of their first places. */
 void rp_plan_number_units(const size_t *next, struct rp_plan *plan);
 
-/* Actions and slots of the plan's entries. RP_NO_MEMORY. */
+/* Actions and slots of the plan's entries, whose `packed` holds. RP_NO_MEMORY. */
 enum rp_status rp_plan_keep(const size_t *next, uint32_t nranks, uint64_t budget, uint64_t granule,
                             struct rp_plan *plan);
 
@@ -93,9 +93,13 @@ static inline uint64_t rp_plan_granules(uint64_t bytes, uint64_t parts, uint64_t
 /* Bytes that a rank receives by an op, times the ranks for what is reduced in whole; UINT64_MAX: more. */
 uint64_t rp_plan_received(const struct rp_learned *item, uint32_t nranks);
 
-/* Gathers by size, those of one size by place: the comparison is qsort()'s. */
+/* What a gathered unit takes in a slot. */
+uint64_t rp_plan_unit_bytes(uint64_t bytes, bool packed, uint32_t nranks, uint64_t granule);
+
+/* Gathers by size, packed ones last, those of one size by place: the comparison is qsort()'s. */
 struct rp_plan_sized {
     uint64_t bytes;
+    bool packed;
     size_t place;
 };
 
