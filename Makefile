@@ -90,7 +90,7 @@ $(BUILD)/obj/%.o: %.c $(BUILD)/config.mk
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
 
 # The kernels are data in the library: nothing of it needs a CUDA runtime when it is loaded.
-$(BUILD)/kernels.fatbin: shim/kernels.cu shim/compare.h shim/fingerprint.h $(BUILD)/config.mk
+$(BUILD)/kernels.fatbin: shim/kernels.cu shim/kernels_pack.cuh shim/compare.h shim/pack.h core/plan/pack.h shim/fingerprint.h $(BUILD)/config.mk
 	@echo '  NVCC  $<'
 	$(Q)$(NVCC) -fatbin $(NVCC_TARGETS) -I. $< -o $@
 

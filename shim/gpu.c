@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "shim/compare.h"
+#include "shim/pack.h"
 #include "shim/fingerprint.h"
 #include "shim/kernels_image.h"
 
@@ -128,6 +128,11 @@ static enum rp_status device_fill(struct rp_gpu_device *device, CUdevice ordinal
     RP_GPU_TRY(cuModuleGetFunction(&device->fingerprint, device->module, RP_FINGERPRINT_KERNEL));
     RP_GPU_TRY(cuModuleGetFunction(&device->compare, device->module, RP_COMPARE_KERNEL));
     RP_GPU_TRY(cuModuleGetFunction(&device->stamp, device->module, RP_STAMP_KERNEL));
+    RP_GPU_TRY(cuModuleGetFunction(&device->pack, device->module, RP_PACK_KERNEL));
+    RP_GPU_TRY(cuModuleGetFunction(&device->pack_stamp, device->module, RP_PACK_STAMP_KERNEL));
+    RP_GPU_TRY(cuModuleGetFunction(&device->unpack, device->module, RP_UNPACK_KERNEL));
+    RP_GPU_TRY(cuModuleGetFunction(&device->unpack_list, device->module, RP_UNPACK_LIST_KERNEL));
+    RP_GPU_TRY(cuModuleGetFunction(&device->compare_packed, device->module, RP_COMPARE_PACKED_KERNEL));
     RP_GPU_TRY(cuStreamCreate(&device->stream, CU_STREAM_NON_BLOCKING));
     return RP_OK;
 }

@@ -80,6 +80,7 @@ struct rp_gpu_device {
     CUcontext context;
     CUmodule module;
     CUfunction fingerprint, compare, stamp;
+    CUfunction pack, pack_stamp, unpack, unpack_list, compare_packed;
     CUdevice handle;
     CUstream stream;     /* our own, non-blocking: what is set up there waits for nobody */
     unsigned max_blocks; /* that one of our kernels is started with: enough for the memory's full rate */

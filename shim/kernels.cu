@@ -182,13 +182,10 @@ __device__ static void publish_verdict(rp_compare_state *state, rp_compare_entry
     *(volatile uint64_t *)&entry->word = rp_compare_word(tag, equal);
 }
 
-extern "C" __global__ void __launch_bounds__(RP_COMPARE_THREADS)
-    rp_compare(const void *a, const void *b, uint64_t bytes, const uint64_t *serial, uint64_t expected,
-               rp_compare_state *state, rp_compare_entry *entry, uint64_t tag)
+/* By all threads of all blocks: the last block publishes what they found. */
+__device__ static void report_verdict(int unlike, rp_compare_state *state, rp_compare_entry *entry, bool serial_fits,
+                                      uint64_t tag)
 {
-    uint64_t words = ((uintptr_t)a | (uintptr_t)b) % 16 == 0 ? bytes / 16 : 0;
-    int unlike = unlike_aligned((const ulonglong2 *)a, (const ulonglong2 *)b, words) != 0;
-    unlike |= unlike_bytes((const unsigned char *)a, (const unsigned char *)b, words * 16, bytes) != 0;
     unlike = __syncthreads_or(unlike);
     if (threadIdx.x != 0)
         return;
@@ -197,11 +194,23 @@ extern "C" __global__ void __launch_bounds__(RP_COMPARE_THREADS)
     __threadfence(); /* the difference is there before this block is counted */
     if (atomicAdd(&state->blocks_done, 1u) + 1 == gridDim.x) {
         __threadfence();
-        publish_verdict(state, entry, *serial == expected, tag);
+        publish_verdict(state, entry, serial_fits, tag);
     }
+}
+
+extern "C" __global__ void __launch_bounds__(RP_COMPARE_THREADS)
+    rp_compare(const void *a, const void *b, uint64_t bytes, const uint64_t *serial, uint64_t expected,
+               rp_compare_state *state, rp_compare_entry *entry, uint64_t tag)
+{
+    uint64_t words = ((uintptr_t)a | (uintptr_t)b) % 16 == 0 ? bytes / 16 : 0;
+    int unlike = unlike_aligned((const ulonglong2 *)a, (const ulonglong2 *)b, words) != 0;
+    unlike |= unlike_bytes((const unsigned char *)a, (const unsigned char *)b, words * 16, bytes) != 0;
+    report_verdict(unlike, state, entry, *serial == expected, tag);
 }
 
 extern "C" __global__ void rp_stamp(uint64_t *serial, uint64_t value)
 {
     *serial = value;
 }
+
+#include "shim/kernels_pack.cuh"

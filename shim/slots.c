@@ -36,7 +36,7 @@ static enum rp_status set_fill(struct rp_slots *slots)
 {
     CUstream stream = slots->device->stream;
     size_t states = RP_SLOTS_TICKETS * sizeof(struct rp_compare_state), cells = RP_SLOTS_CELLS * sizeof(uint64_t);
-    RP_GPU_TRY(cuMemHostRegister(slots->entries, RP_SLOTS_TICKETS * sizeof(struct rp_compare_entry),
+    RP_GPU_TRY(cuMemHostRegister(slots->entries, RP_SLOTS_ENTRIES * sizeof(struct rp_compare_entry),
                                  CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP));
     RP_GPU_TRY(cuMemHostGetDevicePointer(&slots->entries_on_device, slots->entries, 0));
     RP_GPU_TRY(cuMemAlloc(&slots->cells, cells + states));
@@ -57,7 +57,7 @@ static enum rp_status set_make(int ordinal, struct rp_gpu_device *device, struct
     struct rp_slots *slots = calloc(1, sizeof *slots);
     if (slots == NULL)
         return rp_gpu_fail(RP_NO_MEMORY, "no memory for slots", CUDA_SUCCESS);
-    void *pages = mmap(NULL, RP_SLOTS_TICKETS * sizeof(struct rp_compare_entry), PROT_READ | PROT_WRITE,
+    void *pages = mmap(NULL, RP_SLOTS_ENTRIES * sizeof(struct rp_compare_entry), PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED) {
         free(slots);
@@ -85,8 +85,10 @@ static bool set_take(struct rp_slots *slots)
         return false;
     rp_slots_sweep(slots);
     bool is_free = atomic_load_explicit(&slots->state, memory_order_relaxed) == RP_SLOTS_FREE;
-    if (is_free)
+    if (is_free) {
+        slots->entries[RP_SLOTS_PACK_FAILED].word = 0;
         atomic_store_explicit(&slots->state, RP_SLOTS_ACTIVE, memory_order_relaxed);
+    }
     pthread_mutex_unlock(&slots->lock);
     return is_free;
 }

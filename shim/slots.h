@@ -75,6 +75,14 @@ bool rp_slots_store(struct rp_slots *slots, uint32_t slot, cudaStream_t stream, 
                     uint64_t serial);
 
 /*
+ * The same, packed (core/plan/pack.h), for units of bfloat16. One whose bytes don't fit into that form is nobody's: the
+ * device finds out, and rp_slots_pack_failed() is true from then on, for this set of slots.
+ */
+bool rp_slots_store_packed(struct rp_slots *slots, uint32_t slot, cudaStream_t stream, const void *receive,
+                           uint64_t bytes, uint64_t serial);
+bool rp_slots_pack_failed(const struct rp_slots *slots);
+
+/*
  * Enqueues on `stream`: compares `bytes` bytes at `send` with the slot's own part and the slot's serial with
  * `expected`; then copies the other ranks' parts to their places in `receive`, and, unless in place, `send` to its own.
  * *ticket_out names the compare. False: nothing useful is enqueued (vote no).

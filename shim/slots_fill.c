@@ -114,6 +114,7 @@ static bool end(struct rp_slots *slots, uint32_t number, uint32_t snapshot, CUst
     bool stamped = bytes > 0 && stamp(slots, slot, snapshot, stream, serial);
     bool filled = close_nobodys(slot, stream) && stamped;
     slot->part = filled ? bytes : 0;
+    slot->packed = false;
     return filled;
 }
 

@@ -20,6 +20,9 @@
 
 /* Verdicts that may be under way or unread at once. */
 #define RP_SLOTS_TICKETS 1024u
+/* The entry behind theirs: its word is not zero once a unit could not be packed. */
+#define RP_SLOTS_PACK_FAILED RP_SLOTS_TICKETS
+#define RP_SLOTS_ENTRIES (RP_SLOTS_TICKETS + 1u)
 /* Slot objects of a set. */
 #define RP_SLOTS_CELLS 32768u
 /* Stamps that may be under way or not given out at once, and one before them. Few beside the thousand entries of a
@@ -77,6 +80,7 @@ struct rp_slot {
     struct rp_slot_order order;
     struct rp_slot_memory memory;
     uint64_t bytes;     /* asked for; 0: no memory */
+    bool packed;        /* what it holds is (pack.h); means something with `part` */
     uint64_t part;      /* of one rank, as the last store or fill has it; 0: nothing that may be served or sent */
     uint64_t live;      /* of the own part, left there to be sent by the fill that comes next; 0: nothing */
     CUstream filler;    /* whose fill the last write was; NULL: nobody's */
@@ -145,6 +149,21 @@ bool rp_slots_copy(CUstream stream, CUdeviceptr to, CUdeviceptr from, uint64_t b
 bool rp_slots_wait_zeroed(struct rp_slots *slots, CUstream stream);
 /* Memory of this device: a kernel of ours that touched anything else would be the application's end. */
 bool rp_slots_on_device(const struct rp_slots *slots, CUdeviceptr address);
+
+/* Packed units (slots_pack.c) -------------------------------------------------------------------------------------- */
+
+/* Such a unit has a packed form that fits into the slot, and `receive` can be read by elements. */
+bool rp_slots_packable(const struct rp_slots *slots, const struct rp_slot *slot, CUdeviceptr receive, uint64_t bytes);
+/* Each enqueues on `stream`; `bytes` are of one part. False: not all of it. */
+bool rp_slots_pack(const struct rp_slots *slots, const struct rp_slot *slot, CUstream stream, CUdeviceptr from,
+                   uint64_t bytes, uint64_t serial);
+bool rp_slots_unpack(const struct rp_slots *slots, const struct rp_slot *slot, CUstream stream, uint64_t bytes,
+                     uint32_t first, uint32_t count, CUdeviceptr to);
+bool rp_slots_compare_packed(const struct rp_slots *slots, const struct rp_slot *slot, CUstream stream,
+                             CUdeviceptr send, uint64_t bytes, uint64_t expected, uint64_t index, uint64_t tag);
+
+/* Each of its kernels once, on the device's own stream. */
+bool rp_slots_warm_packing(const struct rp_slots *slots);
 
 /* On the device's own stream: each kernel once, and copies, so that all their code is loaded. */
 enum rp_status rp_slots_warm(const struct rp_slots *slots);

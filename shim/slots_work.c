@@ -59,6 +59,8 @@ enum rp_status rp_slots_warm(const struct rp_slots *slots)
     result = launch_compare(slots, stream, operands, 0, 0); /* its tag is no ticket's */
     if (result != CUDA_SUCCESS)
         return rp_gpu_fail(RP_UNSUPPORTED, "cuLaunchKernel(rp_compare)", result);
+    if (!rp_slots_warm_packing(slots))
+        return rp_gpu_fail(RP_UNSUPPORTED, "cuLaunchKernel(rp_pack)", CUDA_SUCCESS);
     /* the driver copies by kernels of its own, chosen by alignment; all cells hold the same */
     RP_GPU_TRY(cuMemcpyDtoDAsync(slots->cells + (64 << 10), slots->cells, 64 << 10, stream));
     RP_GPU_TRY(cuMemcpyDtoDAsync(slots->cells + 1025, slots->cells, 999, stream));
@@ -89,22 +91,35 @@ struct gather {
     CUdeviceptr send, receive;
     uint64_t bytes;  /* of one rank's part */
     uint64_t serial; /* of the op, or expected */
+    bool packs;      /* the slot is to hold it packed */
 };
 
 /* The bytes behind `receive` into the slot: `parts` parts. */
 static bool store_enqueue(const struct rp_slots *slots, const struct rp_slot *slot, const struct gather *gather,
                           uint32_t parts)
 {
-    return rp_slots_stamp_cell(slots, gather->stream, slot->serial, RP_SERIAL_NONE) &&
-           rp_slots_copy(gather->stream, slot->memory.base, gather->receive, gather->bytes * parts) &&
+    if (!rp_slots_stamp_cell(slots, gather->stream, slot->serial, RP_SERIAL_NONE))
+        return false;
+    if (gather->packs)
+        return rp_slots_pack(slots, slot, gather->stream, gather->receive, gather->bytes, gather->serial);
+    return rp_slots_copy(gather->stream, slot->memory.base, gather->receive, gather->bytes * parts) &&
            rp_slots_stamp_cell(slots, gather->stream, slot->serial, gather->serial);
+}
+
+static bool has_room(const struct rp_slots *slots, const struct rp_slot *slot, const struct gather *gather,
+                     uint32_t parts)
+{
+    if (gather->packs)
+        return rp_slots_packable(slots, slot, gather->receive, gather->bytes);
+    return gather->bytes <= slot->bytes / parts;
 }
 
 static bool store(struct rp_slots *slots, struct rp_slot *slot, const struct gather *gather, uint32_t parts)
 {
     slot->part = slot->live = 0;
     slot->filler = NULL;
-    if (gather->bytes == 0 || gather->bytes > slot->bytes / parts || gather->serial == RP_SERIAL_NONE ||
+    slot->packed = gather->packs;
+    if (gather->bytes == 0 || !has_room(slots, slot, gather, parts) || gather->serial == RP_SERIAL_NONE ||
         !rp_slots_on_device(slots, gather->receive) || !rp_slots_wait_zeroed(slots, gather->stream) ||
         !rp_slot_order_write(&slot->order, gather->stream))
         return false;
@@ -134,15 +149,27 @@ static bool store_in(struct rp_slots *slots, const struct rp_slot_table *table, 
 bool rp_slots_store(struct rp_slots *slots, uint32_t slot, cudaStream_t stream, const void *receive, uint64_t bytes,
                     uint64_t serial)
 {
-    struct gather gather = {(CUstream)stream, 0, (CUdeviceptr)(uintptr_t)receive, bytes, serial};
+    struct gather gather = {(CUstream)stream, 0, (CUdeviceptr)(uintptr_t)receive, bytes, serial, false};
     return store_in(slots, &slots->table, slot, &gather, slots->nranks);
+}
+
+bool rp_slots_store_packed(struct rp_slots *slots, uint32_t slot, cudaStream_t stream, const void *receive,
+                           uint64_t bytes, uint64_t serial)
+{
+    struct gather gather = {(CUstream)stream, 0, (CUdeviceptr)(uintptr_t)receive, bytes, serial, true};
+    return store_in(slots, &slots->table, slot, &gather, slots->nranks);
+}
+
+bool rp_slots_pack_failed(const struct rp_slots *slots)
+{
+    return __atomic_load_n(&slots->entries[RP_SLOTS_PACK_FAILED].word, __ATOMIC_RELAXED) != 0;
 }
 
 bool rp_slots_snapshot(struct rp_slots *slots, uint32_t snapshot, cudaStream_t stream, const void *receive,
                        uint64_t bytes, uint64_t serial)
 {
     CUdeviceptr own = (CUdeviceptr)(uintptr_t)receive + bytes * slots->rank;
-    struct gather gather = {(CUstream)stream, 0, own, bytes, serial};
+    struct gather gather = {(CUstream)stream, 0, own, bytes, serial, false};
     return store_in(slots, &slots->snapshots, snapshot, &gather, 1);
 }
 
@@ -170,24 +197,36 @@ static bool places_fit(const struct rp_slots *slots, const struct gather *gather
 static bool compare(struct rp_slots *slots, const struct rp_slot *slot, const struct gather *gather,
                     uint64_t *ticket_out)
 {
-    uint64_t ticket = slots->next_ticket;
+    uint64_t ticket = slots->next_ticket, index = ticket % RP_SLOTS_TICKETS;
     struct operands operands = {gather->send, slot->memory.base + gather->bytes * slots->rank, gather->bytes,
                                 slot->serial, gather->serial};
-    if (launch_compare(slots, gather->stream, operands, ticket % RP_SLOTS_TICKETS, ticket + 1) != CUDA_SUCCESS)
+    bool enqueued = slot->packed ? rp_slots_compare_packed(slots, slot, gather->stream, gather->send, gather->bytes,
+                                                           gather->serial, index, ticket + 1)
+                                 : launch_compare(slots, gather->stream, operands, index, ticket + 1) == CUDA_SUCCESS;
+    if (!enqueued)
         return false;
     slots->next_ticket++;
     *ticket_out = ticket;
     return true;
 }
 
+/* Parts of the slot to their places. */
+static bool parts_copy(const struct rp_slots *slots, const struct rp_slot *slot, const struct gather *gather,
+                       uint32_t first, uint32_t count)
+{
+    CUdeviceptr to = gather->receive + gather->bytes * first;
+    if (slot->packed)
+        return rp_slots_unpack(slots, slot, gather->stream, gather->bytes, first, count, to);
+    return rp_slots_copy(gather->stream, to, slot->memory.base + gather->bytes * first, gather->bytes * count);
+}
+
 /* The parts before and behind the own one from the slot, the own one from the live shard. */
 static bool deliver(const struct rp_slots *slots, const struct rp_slot *slot, const struct gather *gather)
 {
-    uint64_t own = gather->bytes * slots->rank, behind = own + gather->bytes;
+    uint64_t own = gather->bytes * slots->rank;
     bool in_place = gather->send == gather->receive + own;
-    return rp_slots_copy(gather->stream, gather->receive, slot->memory.base, own) &&
-           rp_slots_copy(gather->stream, gather->receive + behind, slot->memory.base + behind,
-                         gather->bytes * slots->nranks - behind) &&
+    return parts_copy(slots, slot, gather, 0, slots->rank) &&
+           parts_copy(slots, slot, gather, slots->rank + 1, slots->nranks - slots->rank - 1) &&
            rp_slots_copy(gather->stream, gather->receive + own, gather->send, in_place ? 0 : gather->bytes);
 }
 
@@ -212,8 +251,8 @@ static bool serve(struct rp_slots *slots, uint32_t number, const struct gather *
 bool rp_slots_serve(struct rp_slots *slots, uint32_t slot, cudaStream_t stream, const void *send, void *receive,
                     uint64_t bytes, uint64_t expected, uint64_t *ticket_out)
 {
-    struct gather gather = {(CUstream)stream, (CUdeviceptr)(uintptr_t)send, (CUdeviceptr)(uintptr_t)receive, bytes,
-                            expected};
+    struct gather gather = {
+        (CUstream)stream, (CUdeviceptr)(uintptr_t)send, (CUdeviceptr)(uintptr_t)receive, bytes, expected, false};
     struct rp_gpu_scope scope;
     if (!rp_gpu_enter(&scope, slots->device->context))
         return false;

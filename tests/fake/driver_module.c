@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shim/compare.h"
 #include "shim/fingerprint.h"
+#include "shim/pack.h"
 
 struct CUfunc_st {
     const char *name;
@@ -76,10 +76,94 @@ static double stamp_cost_us(dim3 grid, dim3 block, void **args)
     return (double)fake_transfer_ns(sizeof(uint64_t), fake_config()->hbm_gbps) / 1e3;
 }
 
+/* ---------------------------------------------------------------- packed units */
+
+static const size_t pack_sizes[] = {sizeof(void *), sizeof(uint64_t), sizeof(void *), sizeof(uint32_t), 0};
+
+static void pack_run(dim3 grid, dim3 block, void **args)
+{
+    (void)grid, (void)block;
+    rp_pack_host(*(const void **)args[0], *(uint64_t *)args[1], *(void **)args[2], *(uint32_t *)args[3]);
+}
+
+static double pack_cost_us(dim3 grid, dim3 block, void **args)
+{
+    (void)grid, (void)block;
+    return (double)fake_transfer_ns(2 * *(uint64_t *)args[1] * *(uint32_t *)args[3], fake_config()->hbm_gbps) / 1e3;
+}
+
+static const size_t pack_stamp_sizes[] = {
+    sizeof(void *), sizeof(uint64_t), sizeof(uint32_t), sizeof(void *), sizeof(uint64_t), sizeof(void *), 0};
+
+static void pack_stamp_run(dim3 grid, dim3 block, void **args)
+{
+    (void)grid, (void)block;
+    int fits = rp_packed_fits(*(const void **)args[0], *(uint64_t *)args[1], *(uint32_t *)args[2]);
+    **(uint64_t **)args[3] = fits ? *(uint64_t *)args[4] : RP_SERIAL_NONE;
+    /* The host polls it, and orders nothing by it. */
+    if (!fits)
+        __atomic_store_n(*(uint64_t **)args[5], 1, __ATOMIC_RELAXED);
+}
+
+static const size_t unpack_sizes[] = {
+    sizeof(void *), sizeof(uint64_t), sizeof(uint32_t), sizeof(uint32_t), sizeof(uint32_t), sizeof(void *), 0};
+
+static void unpack(void **args, int list)
+{
+    rp_unpack_host(*(const void **)args[0], *(uint64_t *)args[1], *(uint32_t *)args[2], *(uint32_t *)args[3],
+                   *(uint32_t *)args[4], *(void **)args[5], list);
+}
+
+static void unpack_run(dim3 grid, dim3 block, void **args)
+{
+    (void)grid, (void)block;
+    unpack(args, 0);
+}
+
+static void unpack_list_run(dim3 grid, dim3 block, void **args)
+{
+    (void)grid, (void)block;
+    unpack(args, 1);
+}
+
+static double unpack_cost_us(dim3 grid, dim3 block, void **args)
+{
+    (void)grid, (void)block;
+    return (double)fake_transfer_ns(2 * *(uint64_t *)args[1] * *(uint32_t *)args[4], fake_config()->hbm_gbps) / 1e3;
+}
+
+static const size_t compare_packed_sizes[] = {sizeof(void *),
+                                              sizeof(void *),
+                                              sizeof(uint64_t),
+                                              sizeof(uint32_t),
+                                              sizeof(uint32_t),
+                                              sizeof(void *),
+                                              sizeof(uint64_t),
+                                              sizeof(void *),
+                                              sizeof(void *),
+                                              sizeof(uint64_t),
+                                              0};
+
+static void compare_packed_run(dim3 grid, dim3 block, void **args)
+{
+    (void)grid, (void)block;
+    struct rp_compare_entry *entry = *(struct rp_compare_entry **)args[8];
+    int equal = rp_compare_packed_host(*(const void **)args[0], *(const void **)args[1], *(uint64_t *)args[2],
+                                       *(uint32_t *)args[3], *(uint32_t *)args[4], **(const uint64_t **)args[5],
+                                       *(uint64_t *)args[6]);
+    /* The host polls the word with acquire. */
+    __atomic_store_n(&entry->word, rp_compare_word(*(uint64_t *)args[9], equal), __ATOMIC_RELEASE);
+}
+
 static struct CUfunc_st functions[] = {
     {RP_FINGERPRINT_KERNEL, {fingerprint_run, fingerprint_cost_us, fingerprint_sizes}},
     {RP_COMPARE_KERNEL, {compare_run, compare_cost_us, compare_sizes}},
     {RP_STAMP_KERNEL, {stamp_run, stamp_cost_us, stamp_sizes}},
+    {RP_PACK_KERNEL, {pack_run, pack_cost_us, pack_sizes}},
+    {RP_PACK_STAMP_KERNEL, {pack_stamp_run, stamp_cost_us, pack_stamp_sizes}},
+    {RP_UNPACK_KERNEL, {unpack_run, unpack_cost_us, unpack_sizes}},
+    {RP_UNPACK_LIST_KERNEL, {unpack_list_run, stamp_cost_us, unpack_sizes}},
+    {RP_COMPARE_PACKED_KERNEL, {compare_packed_run, compare_cost_us, compare_packed_sizes}},
 };
 
 CUresult cuModuleLoadData(CUmodule *module, const void *image)

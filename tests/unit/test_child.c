@@ -1,6 +1,6 @@
 /* link: fake */
 /* link: shim: child.c child_end.c child_watch.c gpu.c kernels_image.c */
-/* link: shim: slots.c slots_memory.c slots_order.c slots_table.c slots_stamps.c slots_work.c slots_fill.c */
+/* link: shim: slots*.c */
 /*
  * The child communicator on the stand-in, a process a rank: what is gathered ahead is what all ranks' snapshots hold,
  * under the serial of what was sent; whatever fails or never comes, the rest goes on.

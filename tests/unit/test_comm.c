@@ -1,7 +1,7 @@
 /* link: fake */
 /* link: shim: comm.c channel.c fingerprints.c gather.c gather_figures.c gather_ahead.c gather_life.c preset.c */
 /* link: shim: child.c child_end.c child_watch.c gpu.c job.c kernels_image.c live.c waits.c */
-/* link: shim: slots.c slots_memory.c slots_order.c slots_table.c slots_stamps.c slots_work.c slots_fill.c */
+/* link: shim: slots*.c */
 /* link: shim: site*.c */
 /*
  * Communicators of one rank on the stand-in: names and numbers while they live, and that what belongs to one that has

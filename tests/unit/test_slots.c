@@ -1,5 +1,5 @@
 /* link: fake */
-/* link: shim: slots.c slots_memory.c slots_order.c slots_table.c slots_stamps.c slots_work.c slots_fill.c */
+/* link: shim: slots*.c */
 /* link: shim: gpu.c kernels_image.c */
 /*
  * Slots on a device: what is stored is served to the last bit, what differs is said to differ, memory comes and goes.

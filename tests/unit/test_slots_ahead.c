@@ -1,5 +1,5 @@
 /* link: fake */
-/* link: shim: slots.c slots_memory.c slots_order.c slots_table.c slots_stamps.c slots_work.c slots_fill.c */
+/* link: shim: slots*.c */
 /* link: shim: gpu.c kernels_image.c */
 /*
  * Snapshots, and gathers of ours into slots; the gather itself is a copy here. Runs on the stand-in runtime, and on a
