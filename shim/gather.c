@@ -126,12 +126,21 @@ static void drop_slots(struct rp_gather *gather)
     gather->has_slots = false;
 }
 
+static bool store(struct rp_gather *gather, const struct rp_replay_step *step, const struct rp_call_arguments *a)
+{
+    return step->packed
+               ? rp_slots_store_packed(gather->slots, step->slot, a->stream, a->receive, step->bytes, step->serial)
+               : rp_slots_store(gather->slots, step->slot, a->stream, a->receive, step->bytes, step->serial);
+}
+
 static void take_turn(struct rp_gather *gather, const struct rp_nccl *real)
 {
     const struct rp_plan *wants = NULL;
     gather->real = real;
     drain_fingerprints(gather);
     drain_stamps(gather);
+    if (rp_slots_pack_failed(gather->slots))
+        rp_replay_unpackable(gather->replay);
     rp_replay_turn(gather->replay, budget_now(gather), &wants);
     if (wants != NULL)
         rp_replay_prepared(gather->replay, get_slots(gather, wants));
@@ -339,8 +348,7 @@ static void keep(struct rp_gather *gather, struct rp_call *call)
 {
     const struct rp_call_arguments *a = &call->arguments;
     const struct rp_replay_step *step = &call->step;
-    if (step->slot != RP_NO_SLOT && rp_slots_present(gather->slots, step->slot) &&
-        rp_slots_store(gather->slots, step->slot, a->stream, a->receive, step->bytes, step->serial))
+    if (step->slot != RP_NO_SLOT && rp_slots_present(gather->slots, step->slot) && store(gather, step, a))
         call->op.flags |= RP_OP_STORED;
     if (step->snapshot != RP_NO_SLOT)
         rp_slots_snapshot(gather->slots, step->snapshot, a->stream, a->receive, step->bytes, step->serial);

@@ -36,7 +36,7 @@ struct rp_waits_op;
 struct rp_gather_options {
     uint64_t budget; /* bytes a device; 0: auto */
     uint64_t timeout_ns;
-    bool strict, trial, prefetch;
+    bool strict, trial, prefetch, pack;
     const struct rp_modules *modules; /* names of events; must stay valid */
 };
 void rp_gather_configure(const struct rp_gather_options *options);

@@ -33,15 +33,17 @@ void rp_figures_tell(uint32_t number, int lane_rank, enum rp_replay_state state,
 
 /*
  * "812 hits, 5 repaired, 0 withdrawn, 300 of the hits prefetched, 12.3 GiB not sent, a cycle 505.1 ms before, 321.2 ms
- * after". Programs read the first four numbers.
+ * after"; where any were, ", 500 packed" behind those prefetched. Programs read the first four numbers.
  */
 static void print(const struct rp_replay_figures *figures, char *text, size_t size)
 {
-    char kept[32];
+    char kept[32], packed[40] = "";
+    if (figures->packed != 0)
+        snprintf(packed, sizeof packed, ", %" PRIu64 " packed", figures->packed);
     int length = snprintf(text, size,
                           "%" PRIu64 " hits, %" PRIu64 " repaired, %" PRIu64 " withdrawn, %" PRIu64
-                          " of the hits prefetched, %s not sent",
-                          figures->hits, figures->misses, figures->withdrawn, figures->ahead,
+                          " of the hits prefetched%s, %s not sent",
+                          figures->hits, figures->misses, figures->withdrawn, figures->ahead, packed,
                           rp_bytes_print(figures->bytes_kept, kept, sizeof kept));
     if (figures->replay_cycle_ns == 0 || length < 0 || (size_t)length >= size)
         return;
@@ -54,7 +56,7 @@ static void print(const struct rp_replay_figures *figures, char *text, size_t si
 
 void rp_figures_record(uint32_t number, const struct rp_replay_figures *figures)
 {
-    char text[200];
+    char text[240];
     print(figures, text, sizeof text);
     rp_recorder_state(RP_STATE_REPLAY_FIGURES, number, text);
 }
@@ -69,6 +71,7 @@ void rp_figures_add(struct rp_replay_figures *total, const struct rp_replay_figu
     total->misses += figures->misses;
     total->withdrawn += figures->withdrawn;
     total->ahead += figures->ahead;
+    total->packed += figures->packed;
     total->stored += figures->stored;
     total->passed += figures->passed;
     total->bytes_kept += figures->bytes_kept;
@@ -78,7 +81,7 @@ void rp_figures_add(struct rp_replay_figures *total, const struct rp_replay_figu
 
 void rp_figures_say(const struct rp_replay_figures *total)
 {
-    char text[200];
+    char text[240];
     print(total, text, sizeof text);
     rp_log_end(RP_LOG_INFO, "replay", "rank 0: %s", text);
 }

@@ -22,7 +22,7 @@
 #include "shim/preset.h"
 
 /* Of everything that ranks must do alike: another number is another version. */
-#define TERMS "reprise replay 2"
+#define TERMS "reprise replay 3"
 
 #define NONBLOCKING "it is nonblocking"
 
@@ -61,8 +61,9 @@ bool rp_gather_names(const struct rp_gather *gather)
 static uint64_t terms(void)
 {
     char text[128];
-    int length = snprintf(text, sizeof text, TERMS "|%llu|%d|%d|%d", (unsigned long long)rp_gather_options.timeout_ns,
-                          rp_gather_options.strict, rp_gather_options.trial, rp_gather_options.prefetch);
+    int length =
+        snprintf(text, sizeof text, TERMS "|%llu|%d|%d|%d|%d", (unsigned long long)rp_gather_options.timeout_ns,
+                 rp_gather_options.strict, rp_gather_options.trial, rp_gather_options.prefetch, rp_gather_options.pack);
     return XXH3_64bits(text, (size_t)length);
 }
 
@@ -188,6 +189,7 @@ void rp_gather_start(struct rp_gather *gather, const struct rp_trace_comm *about
     gather->device = device;
     struct rp_replay_options options = {.strict = rp_gather_options.strict,
                                         .trial = rp_gather_options.trial,
+                                        .packs = rp_gather_options.pack,
                                         .timeout_ns = rp_gather_options.timeout_ns,
                                         .new_id = rp_gather_options.prefetch ? new_id : NULL};
     if (about->nranks > 1)

@@ -70,11 +70,13 @@ static struct rp_preset *make_preset(const struct rp_trace *trace, const struct 
     preset->count = count;
     for (size_t i = 0; i < count; i++) {
         const struct rp_trace_op *op = lane->ops[i];
-        preset->calls[i] = (struct rp_preset_call){.signature = rp_op_signature(&op->op),
-                                                   .bytes = rp_op_bytes(&op->op),
-                                                   .content = {op->fingerprint[0], op->fingerprint[1]},
-                                                   .name = {event_of(trace, &op->op), (op->op.flags & RP_OP_STEP) != 0},
-                                                   .kind = op->op.kind};
+        preset->calls[i] = (struct rp_preset_call){
+            .signature = rp_op_signature(&op->op),
+            .bytes = rp_op_bytes(&op->op),
+            .content = {op->fingerprint[0], op->fingerprint[1]},
+            .name = {event_of(trace, &op->op), (op->op.flags & RP_OP_STEP) != 0},
+            .kind = op->op.kind,
+            .packable = rp_learned_packable((enum rp_op_kind)op->op.kind, (enum rp_dtype)op->op.dtype)};
     }
     return preset;
 }

@@ -112,7 +112,8 @@ static bool replay_start(void)
                                        .timeout_ns = run.options.timeout_ns,
                                        .strict = run.options.strict,
                                        .trial = run.options.trial,
-                                       .prefetch = run.options.prefetch};
+                                       .prefetch = run.options.prefetch,
+                                       .pack = run.options.pack};
     rp_fingerprints_configure(RP_FINGERPRINTING_FULL); /* a plan rests on all bytes of what it learned from */
     if (!record_start())
         return false;

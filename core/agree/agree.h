@@ -97,6 +97,7 @@ struct rp_proposal {
     uint64_t cycle_ns; /* plain cycle; the largest of all */
     /* What a transfer takes (plan.h), as rank 0 measured it. Both 0: the plan is compiled without times. */
     uint64_t link_latency_ns, link_ns_per_mib;
+    uint64_t packs;    /* units may be packed: 1, or 0 */
     uint64_t recorded; /* ARM: hash of the recorded calls that the plan is compiled from; 0: learned ones */
 };
 
@@ -135,15 +136,16 @@ enum rp_status rp_agree_complete(struct rp_agree *agree, uint32_t nranks, uint32
 /* ---------------------------------------------------------------- what ranks tell one another */
 
 /* X(field): one word of each rank, written by it, read by all. */
-#define RP_AGREE_FIELDS(X)                                                              \
-    X(passed)    /* every position below it is behind this rank: reads included */      \
-    X(left)      /* it will touch no arming below it any more */                        \
-    X(published) /* learning data of every position below it is in the table */         \
-    X(budget)    /* bytes that it could give to this lane now, plus 1; 0: not told */   \
-    X(cycle_ns)  /* its plain cycle */                                                  \
-    X(child)     /* how it stands with the child communicator: enum rp_child_of_rank */ \
-    X(recorded)  /* calls of a recorded lane whose content is in the table */           \
-    X(order)     /* which recorded order it has (preset.h); 0: not told */
+#define RP_AGREE_FIELDS(X)                                                               \
+    X(passed)     /* every position below it is behind this rank: reads included */      \
+    X(left)       /* it will touch no arming below it any more */                        \
+    X(published)  /* learning data of every position below it is in the table */         \
+    X(budget)     /* bytes that it could give to this lane now, plus 1; 0: not told */   \
+    X(cycle_ns)   /* its plain cycle */                                                  \
+    X(child)      /* how it stands with the child communicator: enum rp_child_of_rank */ \
+    X(recorded)   /* calls of a recorded lane whose content is in the table */           \
+    X(order)      /* which recorded order it has (preset.h); 0: not told */              \
+    X(unpackable) /* 1: bytes that it was to pack did not fit */
 
 /* The order matters: where the least is JOINED and none has FAILED, all have joined. */
 enum rp_child_of_rank {

@@ -39,6 +39,7 @@ struct entry {
 struct seen {
     uint64_t signature, bytes, send;
     uint8_t kind;
+    bool packable;
 };
 
 struct rp_learn {
@@ -170,7 +171,11 @@ void rp_learn_see(struct rp_learn *learn, const struct rp_op *op, uint64_t send)
     if (none || overrun || op->position != learn->next)
         begin_at(learn, op->position);
     *seen_at(learn, learn->next) =
-        (struct seen){.signature = rp_op_signature(op), .bytes = rp_op_bytes(op), .send = send, .kind = op->kind};
+        (struct seen){.signature = rp_op_signature(op),
+                      .bytes = rp_op_bytes(op),
+                      .send = send,
+                      .kind = op->kind,
+                      .packable = rp_learned_packable((enum rp_op_kind)op->kind, (enum rp_dtype)op->dtype)};
     learn->next++;
     move_due(learn);
 }
@@ -280,7 +285,8 @@ enum rp_status rp_learn_read(const struct rp_learn *learn, const struct rp_agree
     for (uint64_t position = from; position < to; position++) {
         const struct seen *seen = seen_at(learn, position);
         struct rp_learned *item = &items_out[position - from];
-        *item = (struct rp_learned){.signature = seen->signature, .bytes = seen->bytes, .kind = seen->kind};
+        *item = (struct rp_learned){
+            .signature = seen->signature, .bytes = seen->bytes, .kind = seen->kind, .packable = seen->packable};
         if (seen->kind == RP_OP_ALL_GATHER)
             add_entries(learn, position, item);
     }

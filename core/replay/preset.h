@@ -20,7 +20,8 @@ struct rp_preset_call {
     uint64_t bytes;      /* rp_op_bytes() */
     uint64_t content[2]; /* of a gather: this rank's own fingerprint, not salted */
     struct rp_name name;
-    uint8_t kind; /* enum rp_op_kind */
+    uint8_t kind;  /* enum rp_op_kind */
+    bool packable; /* rp_learned_packable() */
 };
 
 struct rp_preset {

@@ -342,6 +342,16 @@ void rp_replay_lost(struct rp_replay *replay)
     atomic_store_explicit(&replay->lost, true, memory_order_relaxed);
 }
 
+void rp_replay_unpackable(struct rp_replay *replay)
+{
+    if (replay->unpackable)
+        return;
+    replay->unpackable = true;
+    rp_agree_set_unpackable(replay->agree, 1);
+    if (replay->plan.packs)
+        rp_replay_lost(replay);
+}
+
 const char *rp_replay_refusal(const struct rp_replay *replay)
 {
     return replay->refusal;

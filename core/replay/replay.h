@@ -104,6 +104,7 @@ struct rp_replay_step {
     enum rp_verdict vote; /* KEEP: YES, or the no that this rank must vote whatever the compare says */
     enum rp_word word;    /* voted on: with a KEEP, else by itself behind the real call */
     bool ahead;           /* KEEP: a gather of ours has filled the slot */
+    bool packed;          /* STORE, KEEP: the unit goes into the slot packed */
     bool fingerprint;     /* learning wants the content of this gather */
     bool stamp;           /* its BEGIN is wanted: rp_replay_stamp() */
     bool stamp_end;       /* its END, too */
@@ -130,6 +131,7 @@ struct rp_replay_result {
 struct rp_replay_figures {
     uint64_t hits, misses, withdrawn, stored, passed; /* gathers while armed, by what was done */
     uint64_t ahead;                                   /* hits that a gather ahead of the call had filled */
+    uint64_t packed;                                  /* hits whose slot held the unit packed */
     uint64_t bytes_kept;                              /* not sent by this rank */
     uint64_t divergences, armings;
     uint64_t plain_cycle_ns, replay_cycle_ns; /* medians; 0: not known */
@@ -138,6 +140,7 @@ struct rp_replay_figures {
 struct rp_replay_options {
     bool strict;
     bool trial;          /* gives up where it does not gain */
+    bool packs;          /* units may be packed (plan.h); alike on all ranks */
     uint64_t timeout_ns; /* REPRISE_TIMEOUT */
     uint64_t granule;    /* bytes; memory for slots is had in multiples of it; alike on all ranks */
     /* A new id for a child communicator, of rank 0; false: none. NULL: plans have no gathers ahead. */
@@ -220,6 +223,10 @@ bool rp_replay_idle(const struct rp_replay *replay);
 
 /* Any thread: a slot's memory is gone; this rank votes no for what needs it, and a smaller budget is agreed. */
 void rp_replay_lost(struct rp_replay *replay);
+
+/* By the lane's own thread, as often as it likes: bytes that were to be packed did not fit into that form. As lost;
+ * from then on nothing is packed on the lane. */
+void rp_replay_unpackable(struct rp_replay *replay);
 
 /* The communicator ends or is aborted, and no call is inside: no vote from here on. PASSIVE. */
 void rp_replay_end(struct rp_replay *replay);

@@ -74,6 +74,7 @@ void rp_arming_propose(struct rp_replay *replay, uint64_t budget, uint64_t at)
         .cycle_ns = rp_agree_largest_cycle_ns(replay->agree),
         .link_latency_ns = replay->measured.link.latency_ns,
         .link_ns_per_mib = replay->measured.link.ns_per_mib,
+        .packs = replay->plan.packs,
         .recorded = replay->recorded,
     };
     if (replay->measured.gap_ns != NULL)
@@ -374,14 +375,15 @@ static void say_armed(struct rp_replay *replay)
     const struct rp_plan *plan = &replay->plan;
     size_t gathers = 0;
     char size[32], ahead[48] = "";
+    const char *packed = plan->packs ? ", packed" : "";
 
     if (plan->prefetches > 0)
         snprintf(ahead, sizeof(ahead), ", %zu gathered ahead", plan->prefetches);
     for (size_t i = 0; i < plan->count; i++)
         gathers += plan->entries[i].kind == RP_OP_ALL_GATHER;
-    rp_replay_enter(replay, RP_REPLAY_ARMED, "armed: %zu gathers a cycle, %zu kept in %zu slots, %s%s%s", gathers,
-                    plan->keeps, plan->slot_count, rp_bytes_print(rp_plan_bytes(plan), size, sizeof(size)), ahead,
-                    replay->recorded != 0 ? ", in a recorded order" : "");
+    rp_replay_enter(replay, RP_REPLAY_ARMED, "armed: %zu gathers a cycle, %zu kept in %zu slots, %s%s%s%s", gathers,
+                    plan->keeps, plan->slot_count, rp_bytes_print(rp_plan_bytes(plan), size, sizeof(size)), packed,
+                    ahead, replay->recorded != 0 ? ", in a recorded order" : "");
 }
 
 void rp_arming_reached(struct rp_replay *replay)

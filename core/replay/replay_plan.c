@@ -140,10 +140,16 @@ static enum rp_status read_measured(const struct rp_replay *replay, const struct
     return rp_measured_make(replay, basis->items, basis->from, basis->to, &basis->measured);
 }
 
-static enum rp_status compile(const struct rp_replay *replay, const struct basis *basis, uint64_t budget,
+/* No rank has found what can't be packed. */
+static bool may_pack(const struct rp_replay *replay)
+{
+    return replay->options.packs && rp_agree_largest_unpackable(replay->agree) == 0;
+}
+
+static enum rp_status compile(const struct rp_replay *replay, const struct basis *basis, uint64_t budget, bool packs,
                               struct rp_plan *plan_out)
 {
-    struct rp_plan_ahead ahead = {.gap_ns = basis->measured.gap_ns, .link = basis->measured.link};
+    struct rp_plan_ahead ahead = {.gap_ns = basis->measured.gap_ns, .link = basis->measured.link, .packs = packs};
 
     return rp_plan_compile_ahead(basis->items, (size_t)(basis->to - basis->from), replay->agree->nranks, budget,
                                  replay->options.granule, &ahead, plan_out);
@@ -165,7 +171,7 @@ enum rp_status rp_replay_compile(struct rp_replay *replay, uint64_t from, uint64
     if (status == RP_OK)
         status = read_measured(replay, proposal, &basis);
     if (status == RP_OK)
-        status = compile(replay, &basis, budget, &plan);
+        status = compile(replay, &basis, budget, proposal == NULL ? may_pack(replay) : proposal->packs != 0, &plan);
     if (status == RP_OK && proposal != NULL && (plan.hash != proposal->plan || basis.recorded != proposal->recorded))
         status = RP_CORRUPT;
     if (status == RP_OK)

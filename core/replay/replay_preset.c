@@ -243,7 +243,8 @@ enum rp_status rp_preset_read(const struct rp_replay *replay, uint64_t to, struc
         return RP_NOT_FOUND;
     for (size_t i = 0; i < to; i++) {
         const struct rp_preset_call *call = &replay->preset.calls->calls[i];
-        items[i] = (struct rp_learned){.signature = call->signature, .bytes = call->bytes, .kind = call->kind};
+        items[i] = (struct rp_learned){
+            .signature = call->signature, .bytes = call->bytes, .kind = call->kind, .packable = call->packable};
         if (call->kind == RP_OP_ALL_GATHER)
             rp_learn_sum(replay->learn, i, items[i].content);
     }

@@ -195,6 +195,7 @@ struct rp_replay {
     bool feeding;              /* ops go to `learn` */
     enum rp_replay_state calm; /* LEARNING or RESTING: where a failed arming goes back to */
     uint64_t told_budget;
+    bool unpackable; /* told */
 
     /* the plan, and what it was compiled from */
     struct rp_plan plan;

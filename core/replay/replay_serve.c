@@ -180,6 +180,7 @@ static void choose(struct rp_replay *replay, struct rp_replay_step *step)
         return;
     step->slot = entry->slot;
     step->snapshot = entry->snapshot;
+    step->packed = entry->packed;
     step->unit = entry->unit;
     step->serial = step->position;
     step->arming = replay->arming;
@@ -289,6 +290,7 @@ static void count_verdict(struct rp_replay_figures *figures, const struct rp_rep
     if (verdict == RP_VERDICT_YES) {
         figures->hits++;
         figures->ahead += step->ahead;
+        figures->packed += step->packed;
         figures->bytes_kept += step->ahead ? 0 : step->bytes;
     } else if (verdict == RP_VERDICT_WITHDRAWN) {
         figures->withdrawn++;

@@ -15,12 +15,13 @@
 #define ALL_RANKS 0xffu
 
 enum sim_act {
-    SIM_GATHER,  /* of `unit` */
-    SIM_REDUCE,  /* of `unit`, `bytes` */
-    SIM_CHANGE,  /* new content of `unit` on `ranks`; UINT32_MAX: of every unit */
-    SIM_LOSE,    /* memory of slots goes on `ranks` */
-    SIM_GIVE_UP, /* `ranks` give the lane up */
-    SIM_STRAY    /* `ranks` have issued other gathers ahead than the others */
+    SIM_GATHER,     /* of `unit` */
+    SIM_REDUCE,     /* of `unit`, `bytes` */
+    SIM_CHANGE,     /* new content of `unit` on `ranks`; UINT32_MAX: of every unit */
+    SIM_LOSE,       /* memory of slots goes on `ranks` */
+    SIM_UNPACKABLE, /* `ranks` find bytes that don't fit into the packed form */
+    SIM_GIVE_UP,    /* `ranks` give the lane up */
+    SIM_STRAY       /* `ranks` have issued other gathers ahead than the others */
 };
 
 struct sim_action {

@@ -43,6 +43,7 @@ static inline void sim_start(struct sim *sim)
 {
     struct rp_replay_options options = {.strict = sim->strict,
                                         .trial = !sim->untried,
+                                        .packs = sim->packs,
                                         .timeout_ns = 2000000000u,
                                         .granule = 1,
                                         .new_id = sim->ahead ? sim_id : NULL};

@@ -118,15 +118,15 @@ static inline void sim_want_fingerprint(struct sim_rank *rank, const struct sim_
                                                     .ready = rank->at + sim_random(rank->sim) % 4};
 }
 
-static inline struct rp_op sim_op(const struct sim_action *action, uint64_t position)
+static inline struct rp_op sim_op(const struct sim *sim, const struct sim_action *action, uint64_t position)
 {
-    bool gather = action->act == SIM_GATHER;
+    bool gather = action->act == SIM_GATHER, halves = gather && sim->packs;
 
     return (struct rp_op){.kind = (uint8_t)(gather ? RP_OP_ALL_GATHER : RP_OP_REDUCE_SCATTER),
-                          .dtype = RP_DTYPE_UINT8,
+                          .dtype = (uint8_t)(halves ? RP_DTYPE_BFLOAT16 : RP_DTYPE_UINT8),
                           .redop = (uint8_t)(gather ? RP_REDOP_NONE : RP_REDOP_SUM),
                           .root = -1,
-                          .count = action->bytes,
+                          .count = halves ? action->bytes / 2 : action->bytes,
                           .position = position};
 }
 
@@ -137,7 +137,7 @@ static inline void sim_call_begin(struct sim_rank *rank, struct sim_action *acti
 
     *call = (struct sim_call){
         .action = action,
-        .op = sim_op(action, atomic_load(&rank->lane.next) + rank->call_count),
+        .op = sim_op(rank->sim, action, atomic_load(&rank->lane.next) + rank->call_count),
         .result = {.verdict = RP_VERDICT_YES},
         .fails = action->fails,
     };
@@ -239,6 +239,8 @@ static inline bool sim_begin(struct sim_rank *rank)
             continue;
         if (action->act == SIM_LOSE) {
             sim_lose(rank);
+        } else if (action->act == SIM_UNPACKABLE) {
+            rp_replay_unpackable(rank->replay);
         } else if (action->act == SIM_GIVE_UP) {
             rp_agree_give_up(&rank->agree);
         } else if (action->act == SIM_STRAY) {

@@ -116,6 +116,7 @@ struct sim {
     uint32_t stamps_lost;    /* of a hundred */
     uint32_t late_on[SIM_RANKS];
     bool strict, untried, equal_layers;
+    bool packs;                           /* gathers are of bfloat16, and may be packed */
     bool ahead;                           /* plans may have gathers ahead */
     bool persistent;                      /* ranks always send a unit's gathers from the same place */
     struct rp_preset *presets[SIM_RANKS]; /* taken over */

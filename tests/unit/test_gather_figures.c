@@ -47,6 +47,7 @@ static void figures_add_up(void **state)
                                                    .misses = 2,
                                                    .withdrawn = 1,
                                                    .ahead = 60,
+                                                   .packed = 70,
                                                    .bytes_kept = 3072,
                                                    .plain_cycle_ns = 67600000,
                                                    .replay_cycle_ns = 41600000},
@@ -54,6 +55,7 @@ static void figures_add_up(void **state)
                                                    .misses = 3,
                                                    .withdrawn = 4,
                                                    .ahead = 5,
+                                                   .packed = 1,
                                                    .bytes_kept = 1024,
                                                    .plain_cycle_ns = 1000000,
                                                    .replay_cycle_ns = 2000000};
@@ -62,8 +64,9 @@ static void figures_add_up(void **state)
         struct rp_replay_figures total = {0};
         rp_figures_add(&total, large_first ? &large : &small);
         rp_figures_add(&total, large_first ? &small : &large);
-        said(&total, "120 hits, 5 repaired, 5 withdrawn, 65 of the hits prefetched, 4.0 KiB not sent, a cycle 67.6 ms "
-                     "before, 41.6 ms after");
+        said(&total,
+             "120 hits, 5 repaired, 5 withdrawn, 65 of the hits prefetched, 71 packed, 4.0 KiB not sent, a cycle "
+             "67.6 ms before, 41.6 ms after");
     }
 }
 
@@ -84,9 +87,10 @@ static void a_line_is_bounded(void **state)
                                         .misses = UINT64_MAX,
                                         .withdrawn = UINT64_MAX,
                                         .ahead = UINT64_MAX,
+                                        .packed = UINT64_MAX,
                                         .bytes_kept = UINT64_MAX};
     said(&figures, "18446744073709551615 hits, 18446744073709551615 repaired, 18446744073709551615 withdrawn, "
-                   "18446744073709551615 of the hits prefetched, 16.0 EiB not sent");
+                   "18446744073709551615 of the hits prefetched, 18446744073709551615 packed, 16.0 EiB not sent");
 }
 
 int main(void)

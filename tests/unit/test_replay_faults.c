@@ -183,6 +183,50 @@ static void smaller_budget(void **state)
     sim_destroy(sim);
 }
 
+/* The budget of half of the units: packed two thirds of them are kept. One rank finds what has no packed form. */
+static void unpackable(void **state)
+{
+    (void)state;
+    for (unsigned ranks = 1; ranks <= 2; ranks++) {
+        struct sim *sim = job(2, 4, ARMED_BY);
+        sim->packs = true;
+        sim->budget = 6 * 2 * sim_bytes(1);
+        run(sim, "packed");
+        assert_all(sim, RP_REPLAY_ARMED);
+        assert_non_null(strstr(sim->ranks[1].last, "7 slots"));
+        assert_non_null(strstr(sim->ranks[1].last, ", packed"));
+        sim_destroy(sim);
+
+        sim = job(2, 4, ARMED_BY);
+        sim->packs = true;
+        sim->budget = 6 * 2 * sim_bytes(1);
+        sim_add(&sim->program, (struct sim_action){.act = SIM_UNPACKABLE, .ranks = ranks});
+        add_steps(sim, STEPS, 4);
+        run(sim, "unpackable");
+        assert_int_equal(sim_figures(sim, 0).armings, 2);
+        assert_int_equal(sim_figures(sim, 1).withdrawn, 0);
+        assert_all(sim, RP_REPLAY_ARMED);
+        assert_null(strstr(sim->ranks[1].last, "packed"));
+        sim_destroy(sim);
+    }
+}
+
+/* Before anything is armed: nothing is packed at all. */
+static void unpackable_from_the_start(void **state)
+{
+    (void)state;
+    struct sim *sim = sim_create(2, 4);
+    sim->packs = true;
+    sim->budget = 6 * 2 * sim_bytes(1);
+    sim_add(&sim->program, (struct sim_action){.act = SIM_UNPACKABLE, .ranks = 2});
+    add_steps(sim, STEPS, 4);
+    run(sim, "unpackable from the start");
+    assert_int_equal(sim_figures(sim, 0).armings, 1);
+    assert_all(sim, RP_REPLAY_ARMED);
+    assert_null(strstr(sim->ranks[0].last, "packed"));
+    sim_destroy(sim);
+}
+
 static void not_faster(void **state)
 {
     (void)state;
@@ -417,6 +461,8 @@ int main(void)
         cmocka_unit_test(short_bounds),
         cmocka_unit_test(killed),
         cmocka_unit_test(memory_lost),
+        cmocka_unit_test(unpackable),
+        cmocka_unit_test(unpackable_from_the_start),
         cmocka_unit_test(budget_ends),
         cmocka_unit_test(smaller_budget),
         cmocka_unit_test(not_faster),

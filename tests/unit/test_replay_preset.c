@@ -68,7 +68,7 @@ static struct rp_preset *recorded_by(const struct sim *sim, uint32_t rank, uint6
     preset->key = key;
     for (size_t i = 0; i < sim->program.count; i++) {
         const struct sim_action *action = &sim->program.actions[i];
-        struct rp_op op = sim_op(action, preset->count);
+        struct rp_op op = sim_op(sim, action, preset->count);
         if (action->act != SIM_GATHER && action->act != SIM_REDUCE)
             continue;
         preset->calls[preset->count++] = (struct rp_preset_call){
