@@ -191,6 +191,7 @@ struct chaos_program {
     size_t balloon_bytes; /* what BALLOON takes of the device, or gives back if it has it */
     double memory_mb;     /* FAKE_MEMORY_MB, or 0 */
     bool tight;           /* few units that share even less memory, on several streams */
+    bool packs;           /* bfloat16, mostly as weights are, and memory for some of it */
     bool ahead;           /* long, and replay gathers ahead where memory is not short */
     bool preconnect;      /* FAKE_PRECONNECT */
     int watchdog_ms;      /* a rank that gets nowhere for so long aborts its communicators; 0: none */

@@ -13,12 +13,32 @@ static uint64_t start_of(const struct chaos_content *content, int rank)
     return chaos_mix((uint64_t)content->key << 32 | content->major) + chaos_mix(who << 8);
 }
 
+/* Four of them: half near 1/64, each smaller exponent half as often. */
+static uint64_t weights_of(uint64_t bits)
+{
+    uint64_t word = 0;
+    for (int i = 0; i < 4; i++) {
+        uint64_t half = bits >> (16 * i) & 0xffffu,
+                 exponent = 121 - (uint64_t)__builtin_ctzll(chaos_mix(bits + (uint64_t)i) | 1u << 13);
+        word |= ((half & 0x807fu) | exponent << 7) << (16 * i);
+    }
+    return word;
+}
+
+static uint64_t word_of(const struct chaos_content *content, uint64_t counter)
+{
+    if (content->key == CHAOS_KEY_ZEROS)
+        return 0;
+    uint64_t bits = chaos_mix(counter);
+    return content->key & CHAOS_KEY_WEIGHTS ? weights_of(bits) : bits;
+}
+
 void chaos_content_write(void *to, size_t bytes, const struct chaos_content *content, int rank)
 {
     unsigned char *out = to;
     uint64_t start = start_of(content, rank);
     for (size_t at = 0; at < bytes; at += sizeof start) {
-        uint64_t word = content->key == CHAOS_KEY_ZEROS ? 0 : chaos_mix(start + at);
+        uint64_t word = word_of(content, start + at);
         memcpy(out + at, &word, bytes - at < sizeof word ? bytes - at : sizeof word);
     }
     if (content->minor && bytes > 0) {

@@ -13,8 +13,9 @@
 
 #define CHAOS_CONTENT_MAX 65536 /* bytes of one content */
 
-#define CHAOS_KEY_ZEROS 0u          /* zeros in every version: only `minor` changes them */
-#define CHAOS_KEY_ALIKE 0x80000000u /* the same on all ranks, as of layers that are made of ones */
+#define CHAOS_KEY_ZEROS 0u            /* zeros in every version: only `minor` changes them */
+#define CHAOS_KEY_WEIGHTS 0x40000000u /* bfloat16 numbers as weights are, which have a packed form */
+#define CHAOS_KEY_ALIKE 0x80000000u   /* the same on all ranks, as of layers that are made of ones */
 
 /* `major` changes every byte, `minor` changes one byte; `scribbled`: the lowest bit of the first byte is flipped. */
 struct chaos_content {

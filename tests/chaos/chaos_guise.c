@@ -23,9 +23,18 @@ struct guise {
     enum odd odd;
     uint64_t budget;    /* bytes; 0: auto */
     bool ahead;         /* REPRISE_PREFETCH=1, on a slow link and with small granules */
+    bool packs;         /* small granules, and memory for about half of what is gathered */
     bool blocking;      /* CUDA_LAUNCH_BLOCKING=1 on all ranks */
     unsigned jitter_us; /* FAKE_JITTER_US */
 };
+
+static uint64_t all_units(const struct chaos_program *program)
+{
+    uint64_t bytes = 0;
+    for (int i = 0; i < program->unit_count; i++)
+        bytes += (uint64_t)program->units[i].bytes * (uint64_t)program->ranks;
+    return bytes;
+}
 
 static struct guise draw(const struct chaos_program *program)
 {
@@ -41,6 +50,9 @@ static struct guise draw(const struct chaos_program *program)
     guise.ahead = program->ahead && program->memory_mb == 0;
     if (guise.ahead)
         guise.budget = FINE_GRANULE + chaos_next(&random) % (2 * FINE_GRANULE * (uint64_t)program->unit_count);
+    guise.packs = program->packs && program->memory_mb == 0;
+    if (guise.packs)
+        guise.budget = FINE_GRANULE + chaos_next(&random) % (all_units(program) + 1);
     guise.blocking = chaos_chance(&random, 2);
     if (program->tight || chaos_chance(&random, 20))
         guise.jitter_us = (unsigned)chaos_between(&random, 50, 800);
@@ -95,10 +107,10 @@ static void wear_library(const struct chaos_settings *settings, const struct cha
         setenv("REPRISE_BUDGET", "3K", 1);
     else if (guise->budget)
         set_number("REPRISE_BUDGET", "%" PRIu64, guise->budget);
-    if (guise->ahead) {
+    if (guise->ahead)
         setenv("REPRISE_PREFETCH", "1", 1);
+    if (guise->ahead || guise->packs)
         setenv("REPRISE_TRIAL", "0", 1);
-    }
     if (chaos_guise_trace(settings, program->seed, trace, sizeof trace))
         setenv("REPRISE_TRACE", trace, 1);
 }
@@ -120,6 +132,8 @@ void chaos_guise_wear(const struct chaos_settings *settings, const struct chaos_
     enum odd odd = rank == guise.odd_rank ? guise.odd : ODD_NONE;
     forget(others);
     set_number("FAKE_JITTER_US", "%" PRIu64, guise.jitter_us);
+    if (guise.packs)
+        setenv("FAKE_GRANULE_KB", "4", 1);
     if (guise.ahead) {
         setenv("FAKE_GRANULE_KB", "4", 1);
         setenv("FAKE_LINK_GBPS", "0.1", 1);

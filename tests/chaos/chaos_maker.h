@@ -45,7 +45,7 @@ struct chaos_maker {
     bool gathered[CHAOS_COMMS_MAX]; /* a gather has connected the ranks */
     bool destroyed[CHAOS_COMMS_MAX];
     /* What this program is like, in percent of the places where it could happen. */
-    int group_percent, capture_percent, incident_percent, late_percent, poison_percent;
+    int group_percent, capture_percent, incident_percent, late_percent, poison_percent, any_bits_percent;
     int zero_steps; /* steps without any change at the beginning */
     int returning;  /* contents come back after so many steps; 0: never */
     int microbatches;

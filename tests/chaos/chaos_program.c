@@ -140,11 +140,23 @@ static void unit_features(struct chaos_program *program, const struct chaos_unit
         chaos_feature(program, CHAOS_HAS_CONSTANT);
 }
 
+/* In most of these programs all of them; else any bits come as bfloat16 too. */
+static void unit_of_weights(struct chaos_maker *maker, struct chaos_unit *unit)
+{
+    if (unit->key == CHAOS_KEY_ZEROS || (unit->key & CHAOS_KEY_ALIKE))
+        return;
+    unit->element_bytes = 2;
+    unit->bytes &= ~1u;
+    unit->offset &= ~1u;
+    if (!chaos_draw(maker, maker->any_bits_percent))
+        unit->key |= CHAOS_KEY_WEIGHTS;
+}
+
 static void units_draw(struct chaos_maker *maker)
 {
     struct chaos_program *program = maker->program;
     static const uint8_t largest[] = {9, 11, 13, 15};
-    int log2_most = largest[chaos_below(&maker->random, 4)];
+    int log2_most = program->packs ? 15 : largest[chaos_below(&maker->random, 4)];
     bool alike = chaos_draw(maker, 50), twins = alike && chaos_draw(maker, 25), uniform = chaos_draw(maker, 40);
     uint32_t special = chaos_draw(maker, 8) ? (chaos_draw(maker, 50) ? CHAOS_KEY_ZEROS : CHAOS_KEY_ALIKE | 1) : 1;
     program->unit_count = chaos_between(&maker->random, 2, program->tight ? 3 : CHAOS_UNITS_MAX - 1);
@@ -156,6 +168,8 @@ static void units_draw(struct chaos_maker *maker)
             unit_like_first(maker, i, twins && chaos_draw(maker, 60));
         if (uniform)
             program->units[i].send = program->units[0].send;
+        if (program->packs)
+            unit_of_weights(maker, &program->units[i]);
         unit_features(program, &program->units[i]);
     }
     if (twins)
@@ -239,6 +253,10 @@ static void habits_draw(struct chaos_maker *maker)
     program->ahead = !program->tight && chaos_draw(maker, 25);
     if (program->ahead) /* joining the child takes some more, and its first cycle is not gathered ahead */
         program->steps = chaos_between(&maker->random, 22, 34);
+    program->packs = !program->tight && !program->ahead && chaos_draw(maker, 20);
+    if (program->packs)
+        program->steps = chaos_between(&maker->random, 14, 26);
+    maker->any_bits_percent = chaos_draw(maker, 25) ? 30 : 0;
     program->check_every = chaos_draw(maker, 70) ? 1 : chaos_between(&maker->random, 2, 4);
     program->ending = (enum chaos_ending)chaos_below(&maker->random, CHAOS_ENDINGS);
     program->slots = chaos_between(&maker->random, CHAOS_BRACKET_MAX, CHAOS_SLOTS_MAX);

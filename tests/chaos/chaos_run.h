@@ -62,7 +62,7 @@ struct chaos_report {
     uint64_t operations, bytes, wrong_buffers;
     uint64_t covered[CHAOS_FEATURE_COUNT];
     uint64_t lag, scribble, error, no_memory, driver, killed; /* faults that struck; driver: asked for */
-    uint64_t hits, ahead, repaired, withdrawn;
+    uint64_t hits, ahead, packed, repaired, withdrawn;
     uint64_t served; /* programs with hits */
 };
 

@@ -60,6 +60,61 @@ static void unaligned(int rank, int ranks)
     NCCL(ncclCommDestroy(world.comm));
 }
 
+/* ---------------------------------------------------------------- bfloat16, kept packed where memory is short */
+
+#define HALVES 20011
+
+/* What weights look like; or, where `any`, all bits alike often: that has no packed form. */
+static uint16_t half_of(const struct world *world, int rank, int unit, size_t index, bool any)
+{
+    uint32_t word = word_of(world->generation, rank, unit, index);
+    unsigned exponent = 121 - (unsigned)__builtin_ctz((word >> 16) | 1u << 15);
+    return any ? (uint16_t)word : (uint16_t)((word & 0x8000u) | exponent << 7 | (word & 0x7fu));
+}
+
+static void halves_gather(const struct world *world, uint16_t *send, uint16_t *full, int unit, bool any)
+{
+    static uint16_t halves[RANKS_MAX * HALVES];
+    for (size_t i = 0; i < HALVES; i++)
+        halves[i] = half_of(world, world->rank, unit, i, any);
+    CUDA(cudaMemcpyAsync(send, halves, HALVES * 2, cudaMemcpyHostToDevice, world->stream));
+    CUDA(cudaMemsetAsync(full, 0xaa, HALVES * 2 * (size_t)world->ranks, world->stream));
+    NCCL(ncclAllGather(send, full, HALVES, ncclBfloat16, world->comm, world->stream));
+    CUDA(cudaMemcpyAsync(halves, full, HALVES * 2 * (size_t)world->ranks, cudaMemcpyDeviceToHost, world->stream));
+    CUDA(cudaStreamSynchronize(world->stream));
+    for (int rank = 0; rank < world->ranks; rank++)
+        for (size_t i = 0; i < HALVES; i++)
+            CHECK(halves[(size_t)rank * HALVES + i] == half_of(world, rank, unit, i, any));
+}
+
+/* From step `any_from` on unit 1 holds any bits. */
+static void halves_train(int rank, int ranks, int steps, int any_from)
+{
+    struct world world = begin(rank, ranks);
+    uint16_t *sends, *fulls;
+    CUDA(cudaMalloc((void **)&sends, HALVES * 2 + 64));
+    CUDA(cudaMalloc((void **)&fulls, RANKS_MAX * HALVES * 2 + 64));
+    for (int i = 0; i < steps; i++) {
+        for (int k = 0; k < 2 * UNITS; k++) {
+            int unit = k < UNITS ? k : 2 * UNITS - 1 - k;
+            halves_gather(&world, sends + (i * 7 + k) % 17, fulls + (i * 5 + k) % 19, unit, unit == 1 && i >= any_from);
+        }
+        reduce(&world);
+        shards_change(&world);
+    }
+    NCCL(ncclCommDestroy(world.comm));
+}
+
+static void halves(int rank, int ranks)
+{
+    halves_train(rank, ranks, 3 * ARMED, 3 * ARMED);
+}
+
+static void halves_of_any_bits(int rank, int ranks)
+{
+    halves_train(rank, ranks, 5 * ARMED, 2 * ARMED);
+}
+
 /* ---------------------------------------------------------------- one buffer for many calls */
 
 /* What a gather delivers is what the next one sends, into the buffer that the one before delivered to; nothing is
@@ -240,7 +295,7 @@ static void none_left(int rank, int ranks)
 static const struct test_case cases[] = {
     {"unaligned", 3, unaligned, -1}, {"chained", 3, chained, -1},   {"rewritten", 2, rewritten, -1},
     {"streams", 2, streams, -1},     {"captured", 2, captured, -1}, {"starved", 2, starved, -1},
-    {"none-left", 2, none_left, -1},
+    {"none-left", 2, none_left, -1}, {"halves", 3, halves, -1},     {"halves-of-any-bits", 2, halves_of_any_bits, -1},
 };
 
 int main(int argc, char **argv)

@@ -79,6 +79,22 @@ served() {
 @test "a shard that another stream writes right behind the call" { served replay_data rewritten; }
 @test "a stream made anew for each step, and the default ones" { served replay_data streams; }
 @test "gathers captured into a graph" { served replay_data captured; }
+# Room for three of the four units as they are, for all four packed.
+@test "bfloat16 where memory is short: kept packed" {
+    FAKE_GRANULE_KB=4 REPRISE_BUDGET=370K served replay_data halves
+    "$BUILD/reprise" show trace --plan | grep -q 'kept in 4 slots, .*, packed$'
+    rm -r trace
+    FAKE_GRANULE_KB=4 REPRISE_BUDGET=370K REPRISE_PACK=0 served replay_data halves
+    "$BUILD/reprise" show trace --plan | grep -q 'kept in 3 slots, [^,]*$'
+}
+
+@test "bfloat16 that has no packed form: kept as it is from then on" {
+    FAKE_GRANULE_KB=4 REPRISE_BUDGET=250K REPRISE_TRIAL=0 served replay_data halves-of-any-bits
+    "$BUILD/reprise" show trace --plan > plan
+    grep -q 'kept in 4 slots, .*, packed$' plan
+    [ "$(sed -n '/armed: /p' plan | tail -1 | grep -c 'kept in 3 slots, [^,]*$')" = 1 ]
+}
+
 @test "another thread takes all memory of the device, again and again" {
     FAKE_MEMORY_MB=40 REPRISE_BUDGET=16M served replay_data starved
 }
