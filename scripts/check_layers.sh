@@ -22,7 +22,7 @@ sources() {
     for folder in "$@"; do
         depth=9
         [ "$folder" = core ] && depth=1
-        find "$folder" -maxdepth "$depth" \( -name '*.[ch]' -o -name '*.cu' -o -name '*.def' \)
+        find "$folder" -maxdepth "$depth" \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.def' \)
     done
 }
 
@@ -42,7 +42,7 @@ without() {
 }
 
 # The doors of core/ that shim/ may use.
-doors='clock|event|lane|log|op|quiet_thread|status|rules/(rule|rule_file|path)|record/(recorder|ring|seen)|trace/(trace|trace_lane)|agree/agree|plan/plan|replay/(learn|replay)'
+doors='clock|event|lane|log|op|quiet_thread|status|rules/(rule|rule_file|path)|record/(recorder|ring|seen)|trace/(trace|trace_lane)|agree/agree|plan/(plan|pack)|replay/(learn|replay)'
 
 layer core 'core/[a-z0-9_]+\.h'
 layer core/rules 'core/(rules/)?[a-z0-9_]+\.h'
@@ -56,9 +56,9 @@ layer core/plan 'core/((steps|plan)/)?[a-z0-9_]+\.h'
 layer core/replay 'core/((agree|steps|order|plan|replay)/)?[a-z0-9_]+\.h'
 layer core/tool 'core/([a-z]+/)?[a-z0-9_]+\.h|config/options\.(h|def)'
 layer config 'config/[a-z0-9_]+\.(h|def)|core/(status|log)\.h'
-layer shim "shim/[a-z0-9_]+\.(h|def)|config/options\.h|core/($doors)\.h"
+layer shim "shim/[a-z0-9_]+\.(h|cuh|def)|config/options\.h|core/($doors)\.h"
 layer tests/apps 'minitrain[a-z_]*\.h'
-layer tests/fake '[a-z_]+\.h|tests/fake/(gate|ranks)\.h|shim/(fingerprint|compare)\.h'
+layer tests/fake '[a-z_]+\.h|tests/fake/(gate|ranks)\.h|shim/(fingerprint|compare|pack)\.h'
 
 folders=(core core/rules core/trace core/record core/steps core/compare core/order core/agree core/plan core/replay core/tool)
 unknown=$(find core config shim -mindepth 1 -type d | grep -vxF -f <(printf '%s\n' "${folders[@]}" config/annotations))

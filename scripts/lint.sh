@@ -18,7 +18,7 @@ tracked() {
 }
 
 mapfile -t sources < <(tracked '*.c')
-mapfile -t c_files < <(tracked '*.[ch]' '*.cu')
+mapfile -t c_files < <(tracked '*.[ch]' '*.cu' '*.cuh')
 mapfile -t scripts < <(tracked '*.sh' .ci/run)
 mapfile -t bats < <(tracked '*.bats' '*.bash')
 
