@@ -16,6 +16,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 FIRST_PORT = 29600
@@ -47,6 +48,16 @@ def summary():
     """Prints the counts; the exit code."""
     print(", ".join(f"{n} {what}" for what, n in counts.items() if n or what != "left out"))
     return 1 if counts["failed"] else 0
+
+
+def ended(process, until):
+    """Its exit code; "too long", and it is killed, if it has not ended by then."""
+    try:
+        return process.wait(max(0, until - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        return "too long"
 
 
 class Runner:
@@ -97,10 +108,26 @@ class Runner:
             new.rename(kept)
         return status, json.loads(lines[-1]) if lines else None
 
-    def run_all(self, jobs):
+    def run_by_hand(self, name):
+        """Without a launcher, which would end all ranks when one has ended, "plain" or "replay": exit codes by rank, and seconds."""
+        arguments, how = self.runs[name][:2]
+        port = str(FIRST_PORT + list(self.runs).index(name))
+        common = dict(self.environment, WORLD_SIZE=str(self.ranks), MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+        if how == "replay":
+            common.update(LD_PRELOAD=str(self.library), REPRISE_MODE="replay", REPRISE_TRACE=str(self.out / name))
+        shutil.rmtree(self.out / name, ignore_errors=True)
+        command = [sys.executable, str(self.program(name)), *self.common, *arguments]
+        begin = time.monotonic()
+        with open(self.out / f"{name}.err", "w") as err:
+            environments = [dict(common, RANK=str(r), LOCAL_RANK=str(r)) for r in range(self.ranks)]
+            started = [subprocess.Popen(command, env=e, stdout=subprocess.DEVNULL, stderr=err) for e in environments]
+            return [ended(process, begin + LIMIT_S) for process in started], time.monotonic() - begin
+
+    def run_all(self, jobs, names=None):
         """Name and line of JSON of each run, in their order, each as soon as those before it have ended."""
+        names = list(self.runs) if names is None else names
         with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-            for name, (status, result) in zip(self.runs, pool.map(self.run, self.runs)):
+            for name, (status, result) in zip(names, pool.map(self.run, names)):
                 ok = status == 0 and result is not None
                 check(f"run {name}", ok, "" if ok else f"exit {status}, see {name}.err")
                 yield name, result
