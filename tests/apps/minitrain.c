@@ -88,7 +88,7 @@ static void print_result(const struct mt_trainer *t, uint64_t weights)
     printf("{\"ranks\": %d, \"layers\": %d, \"dim\": %d, \"microbatches\": %d, \"steps\": %d, ", t->world, o->layers,
            o->dim, o->microbatches, o->steps);
     print_losses(t, "losses", t->losses, 1, 1);
-    print_losses(t, "mean_losses", t->mean_losses, o->log_every, t->replicas);
+    print_losses(t, "mean_losses", t->mean_losses, o->log_every, MT_BATCHES(t));
     print_losses(t, "eval_losses", t->eval_losses, o->eval_every, 1);
     printf("\"weights\": \"%016llx\", \"step_ms_median\": %.4f}\n", (unsigned long long)weights, median_step_ms(t));
     fflush(stdout);

@@ -2,9 +2,9 @@
  * One rank of minitrain: its model, its streams and communicators, and the passes over it.
  *
  * The model is a root (embedding and head) and blocks, each sharded over the replicas of its pipeline stage (without
- * stages: over all ranks): a rank holds one float master shard of a module. A pass gathers a module as bfloat16 into a
- * slot, uses it and lets the slot go; backward reduce-scatters float gradients. Work is ordered by streams and events
- * only; the host waits for the device where a trainer would.
+ * stages: over all ranks, or those of one copy of the model): a rank holds one float master shard of a module. A pass
+ * gathers a module as bfloat16 into a slot, uses it and lets the slot go; backward reduce-scatters float gradients.
+ * Work is ordered by streams and events only; the host waits for the device where a trainer would.
  *
  * Threads: the main thread drives everything; with --threads backward runs on a worker, never at the same time.
  */
@@ -91,6 +91,9 @@ struct mt_pass {
     int loss_parts;
 };
 
+/* Batches of a microbatch: of as many ranks. Stages share theirs, copies of the model do not. */
+#define MT_BATCHES(t) ((t)->replicas * (t)->copies)
+
 /* The phase in which the pass does what training does in `phase`. */
 static inline enum mt_phase mt_phase_in(const struct mt_pass *pass, enum mt_phase phase)
 {
@@ -104,10 +107,12 @@ struct mt_trainer {
     const struct mt_options *options;
     int rank, world, device;
     int stage, replica, replicas; /* rank = stage * replicas + replica */
+    int copy, copies;             /* --copies, without stages: rank = copy * replicas + replica */
     cudaStream_t compute, copy_in, gather, reduce, peer;
     ncclComm_t world_comm;     /* the loss; parent of the others */
     ncclComm_t comm;           /* the replicas of this stage: gathers, --sendrecv; without stages: world_comm */
     ncclComm_t reduce_comm;    /* reduce-scatters: comm, or its own with --two-comms */
+    ncclComm_t copies_comm;    /* the ranks with this shard in all copies of the model, else NULL */
     ncclComm_t pipe_comm;      /* the stages of this replica, else NULL */
     ncclComm_t peer_comm;      /* --recv-first, else NULL */
     struct mt_module *modules; /* root, then the blocks */
@@ -154,6 +159,8 @@ void mt_reduce(struct mt_trainer *t, const struct mt_pass *pass, const struct mt
 void mt_loss_reduce(struct mt_trainer *t, int step);
 /* --sendrecv: the previous rank's words come to t->received. */
 void mt_ring_exchange(struct mt_trainer *t, const struct mt_pass *pass, const uint32_t *send);
+/* --collect: the words of all replicas but the first come to it, and are mixed into `activation` there. */
+void mt_collect(struct mt_trainer *t, const struct mt_pass *pass, uint32_t *activation);
 /* --recv-first, from the second step on: odd ranks receive, on the gather stream once it follows the compute stream and
  * before the root's gather, what the rank before them sends after its own; mt_peer_join mixes it into `activation`. */
 void mt_peer_receive(struct mt_trainer *t, const struct mt_pass *pass);

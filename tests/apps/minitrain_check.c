@@ -136,7 +136,7 @@ uint64_t mt_weights_checksum(const struct mt_trainer *t)
         mt_post(name, &sum, sizeof sum);
         return sum;
     }
-    for (int rank = 1; rank < t->world; rank++) {
+    for (int rank = 1; rank < t->world / t->copies; rank++) {
         snprintf(name, sizeof name, ".weights.%d", rank);
         mt_wait(name, &other, sizeof other, MT_WAIT_SECONDS);
         sum += other;

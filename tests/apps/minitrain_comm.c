@@ -145,6 +145,20 @@ struct reduction {
     const struct mt_gradient *gradient;
 };
 
+/* Between the copies of the model, once a copy has reduced. */
+static void reduce_copies(const struct reduction *reduction)
+{
+    struct mt_trainer *t = reduction->t;
+    const struct mt_module *module = reduction->module;
+    float *reduced = reduction->gradient->reduced;
+    mt_called(module->name, MT_BACKWARD, "all-reduce");
+    mt_settle(t->copies_comm,
+              ncclAllReduce(reduced, reduced, module->shard, ncclFloat, ncclSum, t->copies_comm, t->reduce),
+              "ncclAllReduce");
+    mt_delivered(t, t->reduce, reduction->pass, MT_BACKWARD, "all-reduce", module->name, reduced,
+                 module->shard * sizeof(float));
+}
+
 static void reduce(void *argument)
 {
     const struct reduction *reduction = argument;
@@ -159,6 +173,8 @@ static void reduce(void *argument)
               "ncclReduceScatter");
     mt_delivered(t, t->reduce, reduction->pass, MT_BACKWARD, "reduce-scatter", module->name, gradient->reduced,
                  module->shard * sizeof(float));
+    if (t->copies_comm)
+        reduce_copies(reduction);
     mt_accumulate_launch(t->reduce, module->gradient, gradient->reduced, module->shard);
     MT_CUDA(cudaEventRecord(gradient->released, t->reduce));
 }
@@ -196,7 +212,7 @@ void mt_loss_reduce(struct mt_trainer *t, int step)
     MT_CUDA(cudaMemcpyAsync(&value, mean, sizeof value, cudaMemcpyDeviceToHost, t->compute));
     MT_CUDA(cudaStreamSynchronize(t->compute));
     if (t->rank == 0)
-        fprintf(stderr, "minitrain: step %d loss %g\n", step, (double)value / t->replicas);
+        fprintf(stderr, "minitrain: step %d loss %g\n", step, (double)value / MT_BATCHES(t));
 }
 
 /* Point to point -------------------------------------------------------------------------------------------------- */
@@ -227,6 +243,35 @@ void mt_ring_exchange(struct mt_trainer *t, const struct mt_pass *pass, const ui
     struct message message = {t, send, mt_phase_in(pass, MT_FORWARD)};
     mt_at(message.phase, "ring", exchange_in_ring, &message);
     mt_delivered(t, t->compute, pass, MT_FORWARD, "recv", "ring", t->received, t->words * sizeof(uint32_t));
+}
+
+/* As PyTorch's gather to one rank: one group, a receive there for each of the others, a send on each of those. */
+static void collect(void *argument)
+{
+    const struct message *message = argument;
+    const struct mt_trainer *t = message->t;
+    MT_NCCL(ncclGroupStart());
+    if (t->replica > 0) {
+        mt_called("collect", message->phase, "send");
+        mt_queued(ncclSend(message->send, t->words, ncclUint32, 0, t->comm, t->compute), "ncclSend");
+    }
+    for (int from = 1; t->replica == 0 && from < t->replicas; from++) {
+        uint32_t *words = t->received + (size_t)from * t->words;
+        mt_called("collect", message->phase, "recv");
+        mt_queued(ncclRecv(words, t->words, ncclUint32, from, t->comm, t->compute), "ncclRecv");
+    }
+    mt_settle(t->comm, ncclGroupEnd(), "ncclGroupEnd");
+}
+
+void mt_collect(struct mt_trainer *t, const struct mt_pass *pass, uint32_t *activation)
+{
+    struct message message = {t, activation, mt_phase_in(pass, MT_FORWARD)};
+    mt_at(message.phase, "collect", collect, &message);
+    for (int from = 1; t->replica == 0 && from < t->replicas; from++) {
+        const uint32_t *words = t->received + (size_t)from * t->words;
+        mt_delivered(t, t->compute, pass, MT_FORWARD, "recv", "collect", words, t->words * sizeof(uint32_t));
+        mt_mix_launch(t->compute, activation, words, t->words);
+    }
 }
 
 /* Not in the first step: connections and kernels are loaded in it, which waits for an idle device. */

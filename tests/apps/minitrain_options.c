@@ -30,6 +30,8 @@ static const struct row rows[] = {
     {"ranks", INT, 1, AT(ranks), "N", "2", "processes to start"},
     {"stages", INT, 1, AT(stages), "S", "1",
      "pipeline stages, each of ranks / S replicas: rank = stage * replicas + replica"},
+    {"copies", INT, 1, AT(copies), "C", "1",
+     "copies of the model, each sharded over ranks / C: rank = copy * (ranks / C) + shard"},
     {"schedule", CHOICE, 0, AT(schedule), "1f1b|interleaved", "1f1b", "order of the microbatches in a pipeline"},
     {"chunks", INT, 1, AT(chunks), "V", NULL, "parts of the model on each stage (2 if interleaved, else 1)"},
     {"layers", INT, 1, AT(layers), "N", "4", "blocks of the model"},
@@ -51,6 +53,8 @@ static const struct row rows[] = {
     {"skip-layer", INT, 0, AT(skip_layer), "STEP", NULL, "leave out the middle block (number layers / 2) in STEP"},
     {"log-every", INT, 0, AT(log_every), "N", NULL, "all-reduce the loss after every N-th step"},
     {"sendrecv", FLAG, 0, AT(sendrecv), NULL, NULL, "send an activation round the ranks, on the gathers' communicator"},
+    {"collect", FLAG, 0, AT(collect), NULL, NULL,
+     "send all activations to the first rank, on the gathers' communicator"},
     {"host-wait", FLAG, 0, AT(host_wait), NULL, NULL, "last rank waits on the host until rank 0 has issued a gather"},
     {"recv-first", FLAG, 0, AT(recv_first), NULL, NULL,
      "odd ranks post a receive before a gather, its peer sends after"},
@@ -241,6 +245,10 @@ void mt_options_check(const struct mt_options *o, int ranks)
         refuse("--chunks %d: only with --schedule interleaved", o->chunks);
     if (o->layers % (o->stages * o->chunks) != 0)
         refuse("--layers %d: not a multiple of %d stages x %d chunks", o->layers, o->stages, o->chunks);
+    if (ranks % o->copies != 0)
+        refuse("--copies %d: %d ranks are not a multiple of it", o->copies, ranks);
+    if (o->copies > 1 && (o->stages > 1 || o->recv_first))
+        refuse("--copies: not with --stages or --recv-first");
     if (o->stages > 1 && o->recv_first)
         refuse("--recv-first: not with --stages, whose ranks send and receive already");
     if (o->stages > 1 && o->edit_rank >= ranks / o->stages)

@@ -17,14 +17,14 @@ struct mt_at_rank {
 
 /* Steps count from 1; 0 means never. */
 struct mt_options {
-    int ranks, stages, chunks, layers, dim, tokens, microbatches, steps, seed, timeout;
+    int ranks, stages, copies, chunks, layers, dim, tokens, microbatches, steps, seed, timeout;
     int zero_lr_steps, eval_every, edit_weights, edit_rank, skip_layer, log_every, fork_every, compute_us;
     double lr;
     int gather;    /* enum mt_gather */
     int recompute; /* enum mt_recompute */
     int schedule;  /* enum mt_schedule_kind */
     int sites;     /* enum mt_sites */
-    bool shared_block, sendrecv, host_wait, recv_first, group, late_gathers, two_comms, nonblocking, threads,
+    bool shared_block, sendrecv, collect, host_wait, recv_first, group, late_gathers, two_comms, nonblocking, threads,
         default_stream;
     bool realtime, checksums, times;
     struct mt_at_rank kill, lag, allocate;

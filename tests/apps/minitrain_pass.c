@@ -124,7 +124,7 @@ static void embed(struct mt_trainer *t, const struct mt_pass *pass, const uint16
 {
     uint32_t dim = (uint32_t)t->options->dim, tokens = (uint32_t)t->options->tokens;
     struct mt_batch batch = {(uint32_t)t->options->seed, (uint32_t)pass->step, (uint32_t)pass->microbatch,
-                             (uint32_t)t->replica};
+                             (uint32_t)(t->copy * t->replicas + t->replica)};
     mt_tokens_launch(t->compute, pass->flight->words_in, dim, tokens, batch);
     matrix_forward(t, pass->flight->activation[0], pass->flight->words_in, weights);
 }
@@ -136,6 +136,8 @@ static void head(struct mt_trainer *t, const struct mt_pass *pass, const uint16_
         mt_ring_exchange(t, pass, last);
         mt_mix_launch(t->compute, last, t->received, t->words);
     }
+    if (t->options->collect)
+        mt_collect(t, pass, last);
     mt_peer_join(t, pass, last);
     matrix_forward(t, logits, last, weights + head_at(t, pass));
     mt_loss_launch(t->compute, pass->loss, logits, t->words, (uint32_t)pass->loss_parts);

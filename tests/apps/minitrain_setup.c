@@ -211,7 +211,7 @@ static void open_activations(struct mt_trainer *t)
     t->words = (size_t)t->options->tokens * (size_t)t->options->dim;
     open_schedule(t);
     t->recomputed = words_new(t);
-    t->received = words_new(t);
+    t->received = device_array(t, t->words * (size_t)t->replicas, sizeof(uint32_t));
     t->from_peer = words_new(t);
     t->from_next = words_new(t);
     t->flow[0] = words_new(t);
@@ -224,22 +224,24 @@ static void open_activations(struct mt_trainer *t)
         t->step_marks[i] = event_new(cudaEventDefault);
 }
 
-/* At most five deliveries for a block's execution, and a few around those of a chunk. */
+/* At most six deliveries for a block's execution, a few around those of a chunk, and those that --collect gathers. */
 static size_t deliveries_of_step(const struct mt_trainer *t)
 {
     size_t deliveries = 0;
     for (int i = 0; i < t->options->chunks; i++)
-        deliveries += 5 * (size_t)t->chunks[i].executions + 10;
+        deliveries += 6 * (size_t)t->chunks[i].executions + 10 + (size_t)t->replicas;
     return ((size_t)t->options->microbatches + 1) * deliveries;
 }
 
 void mt_setup(struct mt_trainer *t, const struct mt_options *options, int rank, int world)
 {
-    int replicas = world / options->stages;
+    int replicas = world / options->stages / options->copies;
     *t = (struct mt_trainer){.options = options,
                              .rank = rank,
                              .world = world,
-                             .stage = rank / replicas,
+                             .stage = rank / replicas % options->stages,
+                             .copy = rank / replicas / options->stages,
+                             .copies = options->copies,
                              .replica = rank % replicas,
                              .replicas = replicas};
     open_device(t);

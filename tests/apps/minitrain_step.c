@@ -107,7 +107,7 @@ static void optimizer(void *argument)
     struct mt_trainer *t = step->t;
     const struct mt_options *o = t->options;
     struct mt_update update = {.rate = step->number <= o->zero_lr_steps ? 0.0f : (float)o->lr,
-                               .gradient_scale = 1.0f / (float)(t->replicas * o->microbatches)};
+                               .gradient_scale = 1.0f / (float)(MT_BATCHES(t) * o->microbatches)};
     MT_CUDA(cudaEventRecord(t->reduce_done, t->reduce));
     mt_compute_wait(t, MT_WAIT_REDUCTION, t->reduce_done);
     for (int i = 0; i <= o->layers; i++) {

@@ -1,8 +1,9 @@
 /*
  * The communicators of one rank: that of the world, and what is split from it.
  *
- * A stage of a pipeline has one of its own for its shards; each replica has one that joins its stages. Both are splits
- * of the world's, as PyTorch makes its groups where the device is known at init.
+ * A stage of a pipeline, or a copy of the model, has one of its own for its shards; each replica has one that joins its
+ * stages, or the copies of its shard. All are splits of the world's, as PyTorch makes its groups where the device is
+ * known at init.
  *
  * Main thread only, but for mt_settle and mt_queued: the thread that issues.
  */
@@ -95,6 +96,10 @@ void mt_comms_open(struct mt_trainer *t)
         t->comm = split(t, t->world_comm, t->stage, t->replica);
         t->pipe_comm = split(t, t->world_comm, t->replica, t->stage);
     }
+    if (t->copies > 1) {
+        t->comm = split(t, t->world_comm, t->copy, t->replica);
+        t->copies_comm = split(t, t->world_comm, t->replica, t->copy);
+    }
     t->reduce_comm = t->options->two_comms ? split(t, t->comm, 0, t->replica) : t->comm;
     if (!t->options->recv_first)
         return;
@@ -117,6 +122,8 @@ void mt_comms_close(struct mt_trainer *t)
         close_comm(t->peer_comm);
     if (t->reduce_comm != t->comm)
         close_comm(t->reduce_comm);
+    if (t->copies_comm)
+        close_comm(t->copies_comm);
     if (t->pipe_comm)
         close_comm(t->pipe_comm);
     if (t->comm != t->world_comm)

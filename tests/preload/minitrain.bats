@@ -229,6 +229,33 @@ END
     differ plain.json a.json
 }
 
+@test "copies of the model compute what all ranks do that share one" {
+    for ranks in 4 8; do
+        train flat --ranks $ranks --eval-every 2 --log-every 1
+        train copies --ranks $ranks --copies 2 --eval-every 2 --log-every 1
+        cmp flat.json copies.json
+        # Every gather delivers the same in both copies, and each shard's gradients are summed over them.
+        of_copy() { awk -v from=$(($1 * ranks / 2)) -v size=$((ranks / 2)) '/ op (all-gather|all-reduce) / && $2 >= from && $2 < from + size {
+            $2 -= from; print }' copies; }
+        of_copy 0 > first
+        of_copy 1 > second
+        cmp first second
+        [ "$(grep -c ' op all-reduce module layers' first)" = $((3 * 2 * 4 * ranks / 2)) ]
+    done
+}
+
+@test "what the first rank collects enters the numbers" {
+    for ranks in 4 8; do
+        train plain --ranks $ranks --steps 1
+        train a --collect --ranks $ranks --steps 1
+        train b --collect --ranks $ranks --steps 1 --two-comms --threads
+        same a b
+        [ "$(grep -c '^rank 0 .* op recv module collect ' a)" = $((2 * (ranks - 1))) ]
+        none_with '^rank [1-9] .* op recv ' a
+        differ plain.json a.json
+    done
+}
+
 @test "a receive before a gather that its peer answers after it" {
     train plain
     train a --recv-first
@@ -321,7 +348,7 @@ says() {
 }
 
 @test "times change nothing that is delivered" {
-    for how in --threads --group --recompute=fsdp1 --eval-every=1 --default-stream --skip-layer=2 --stages=2; do
+    for how in --threads --group --recompute=fsdp1 --eval-every=1 --default-stream --skip-layer=2 --stages=2 --copies=2; do
         echo "$how"
         train plain --ranks 4 --steps 5 "$how"
         train other --ranks 4 --steps 5 "$how" --times
@@ -372,7 +399,7 @@ says() {
 }
 
 @test "a wrong command line is named in one line" {
-    for wrong in --no-such-option --layers=0 --dim=x --gather=both --kill=1 --threads=1 --lr=2; do
+    for wrong in --no-such-option --layers=0 --dim=x --gather=both --kill=1 --copies=3 --threads=1 --lr=2; do
         run "$BUILD/minitrain" "$wrong"
         [ "$status" = 2 ]
         [ "${#lines[@]}" = 1 ]
