@@ -14,6 +14,7 @@
 #include "core/lane.h"
 
 #define BOUND_LEAST_NS UINT64_C(20000000)
+#define BOUND_CYCLES 4
 
 /* ---------------------------------------------------------------- life and states */
 
@@ -320,12 +321,13 @@ const struct rp_plan *rp_replay_plan(const struct rp_replay *replay)
 /*
  * The host runs ahead of the device, so the time of a plain gather would be too small a bound: by up to a cycle where
  * it votes, since each vote waits for the device; before its first vote by as much as the program lets it, which nobody
- * knows.
+ * knows. What a lane waits for may come from ranks of another one that are in their first vote then (pipeline stages),
+ * and issue nothing meanwhile: some cycles more, or the lanes interrupt one another in turn until all are passive.
  */
 uint64_t rp_replay_bound_ns(const struct rp_replay *replay)
 {
     uint64_t cycle = replay->proposal.cycle_ns, timeout = replay->options.timeout_ns;
-    uint64_t bound = cycle > BOUND_LEAST_NS ? cycle : BOUND_LEAST_NS;
+    uint64_t cycles = BOUND_CYCLES * cycle, bound = cycles > BOUND_LEAST_NS ? cycles : BOUND_LEAST_NS;
 
     return cycle != 0 && replay->armed.answered && bound < timeout ? bound : timeout;
 }

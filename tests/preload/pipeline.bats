@@ -221,6 +221,19 @@ served() {
     done
 }
 
+# Two microbatches a step leave a stage little to do while the other one is behind, and waits.
+@test "stages whose hosts catch up with their devices one after the other go on being served" {
+    local short=("$BUILD/minitrain" --timeout 60 --microbatches 2 --steps 24)
+    lines plain "${short[@]}" "${stages[@]}"
+    REPRISE_TRIAL=0 behind replay replayed "${short[@]}" "${stages[@]}"
+    cat replayed.err
+    cmp plain replayed
+    if grep -q 'interrupted three times' replayed.err; then return 1; fi
+    for rank in 0 2; do
+        sources replayed.trace $rank | tail -n 144 | grep -q '^memory$'
+    done
+}
+
 # edited SCHEDULE RANK: RANK (-1: all) changes layers.0 in step 8, which is served. On the first stage, where that layer is, one
 # gather less comes from memory: the first one behind the edit is repaired.
 edited() {

@@ -250,6 +250,20 @@ static void figures_of_time(void **state)
     uint64_t ops = 4 * (2 * (LAYERS + 1) + LAYERS + 1), hits = 7 * (LAYERS + 1);
     assert_int_equal(figures.plain_cycle_ns, ops * 1000);
     assert_int_equal(figures.replay_cycle_ns, ops * 1000 - hits * 900);
+    assert_int_equal(rp_replay_bound_ns(sim->ranks[1].replay), 20000000);
+    sim_destroy(sim);
+}
+
+/* A rank may wait for another communicator's first vote of an arming, in which hosts are some cycles behind. */
+static void a_wait_may_take_some_cycles(void **state)
+{
+    (void)state;
+    struct sim *sim = job(2, 6, 3 * STEPS);
+    sim->plain_ns = 1000000;
+    run(sim, "bound");
+    struct rp_replay_figures figures = sim_figures(sim, 1);
+    assert_true(figures.plain_cycle_ns > 20000000);
+    assert_int_equal(rp_replay_bound_ns(sim->ranks[1].replay), 4 * figures.plain_cycle_ns);
     sim_destroy(sim);
 }
 
@@ -467,6 +481,7 @@ int main(void)
         cmocka_unit_test(smaller_budget),
         cmocka_unit_test(not_faster),
         cmocka_unit_test(figures_of_time),
+        cmocka_unit_test(a_wait_may_take_some_cycles),
         cmocka_unit_test(groups),
         cmocka_unit_test(twice_in_a_group),
         cmocka_unit_test(failed_calls),
