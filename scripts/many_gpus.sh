@@ -6,14 +6,14 @@
 #   bench     scripts/bench_gpu.sh: W1 to W5, plain and replaying
 #   verdict   W1 and W2, going on where replay does not gain: what the calls of served gathers cost
 #
-#   GPUS (4)   PARTS ("exact bench verdict")   ROUNDS (1) of bench and verdict   JOBS (2) runs of exact at a time
+#   GPUS (4)   PARTS ("exact bench verdict")   ROUNDS (1) of bench and verdict   JOBS (4) runs of exact at a time
 #   OUT        where all of it goes (a new temporary folder). With the OUT of an earlier call exact runs only what is missing, and
 #              the others add rounds: so a call that is cut off loses one run.
 #
 # Exit code 1 if anything failed. The tables with other numbers of GPUs beside it: scripts/bench_table.py --side OUT/bench ...
 set -u
 cd "$(dirname "$0")/.." || exit
-gpus=${GPUS:-4} rounds=${ROUNDS:-1} jobs=${JOBS:-2} build=${BUILD:-build}
+gpus=${GPUS:-4} rounds=${ROUNDS:-1} jobs=${JOBS:-4} build=${BUILD:-build}
 read -ra parts <<< "${PARTS:-exact bench verdict}"
 out=${OUT:-$(mktemp -d)}
 failed=0
