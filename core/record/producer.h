@@ -22,6 +22,7 @@ enum rp_producer_state { RP_PRODUCER_FREE, RP_PRODUCER_LIVE, RP_PRODUCER_ENDED }
 struct rp_stretch {        /* the launches after one op of a thread and before its next */
     uint64_t after_begin;  /* the op's begin; 0: before the thread's first op */
     struct rp_event event; /* the op's */
+    struct rp_event place; /* of the launches that no rule names: the op's, or where its thread goes on */
     uint64_t count;
     uint64_t digest;
     uint64_t written; /* count that the trace has */

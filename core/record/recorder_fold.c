@@ -103,7 +103,7 @@ static void fold_launch(struct rp_fold *fold, struct rp_producer *producer, cons
 {
     struct rp_stretch *stretch = &producer->stretch;
     struct rp_kernel kernel = rp_kernel_names_find(&fold->kernels, launch->function, fold->writer);
-    struct rp_event event = rp_event_filled(kernel.event, stretch->event); /* what rules do not say is as of the op */
+    struct rp_event event = rp_event_filled(kernel.event, stretch->place); /* where rules do not say it */
     if (stretch->count == stretch->part.before || !rp_event_is_same(event, stretch->part.event)) {
         write_part(fold, producer);
         begin_part(stretch, event, launch->ticks);
@@ -213,8 +213,8 @@ static void fold_op(struct rp_fold *fold, struct rp_producer *producer, const st
     write_modules(fold, op->module);
     if (!rp_op_kind_is_allocation((enum rp_op_kind)op->kind)) {
         rp_fold_stretch(fold, producer);
-        producer->stretch =
-            (struct rp_stretch){.after_begin = op->begin, .event = {op->module, (enum rp_phase)op->phase}};
+        struct rp_event event = {op->module, (enum rp_phase)op->phase};
+        producer->stretch = (struct rp_stretch){.after_begin = op->begin, .event = event, .place = event};
     }
     if (!written(fold, rp_trace_put_op(fold->writer, producer->number, op))) {
         producer->lost_ops_unsaid++;
@@ -251,6 +251,8 @@ static void fold_record(struct rp_fold *fold, struct rp_producer *producer, cons
         fold_launch(fold, producer, &record->launch);
     else if (record->type == RP_RECORD_OP)
         fold_op(fold, producer, &record->op);
+    else if (record->type == RP_RECORD_PLACE)
+        producer->stretch.place = (struct rp_event){record->place.module, (enum rp_phase)record->place.phase};
 }
 
 static void fold_records(struct rp_fold *fold, struct rp_producer *producer, uint64_t first, uint64_t count)

@@ -16,7 +16,7 @@
 #include "core/op.h"
 #include "core/status.h"
 
-enum rp_record_type { RP_RECORD_EMPTY, RP_RECORD_LAUNCH, RP_RECORD_OP };
+enum rp_record_type { RP_RECORD_EMPTY, RP_RECORD_LAUNCH, RP_RECORD_OP, RP_RECORD_PLACE };
 
 /* One kernel launch, as the hook sees it. Filled in place, in the ring. */
 struct rp_launch {
@@ -30,11 +30,19 @@ struct rp_launch {
     uint64_t unused[2];
 };
 
+/* Where the thread goes on behind its last op, if not with that op's event: its launches belong there. */
+struct rp_place {
+    uint16_t type;   /* RP_RECORD_PLACE */
+    uint16_t phase;  /* enum rp_phase */
+    uint32_t module; /* interned (event.h) */
+};
+
 #define RP_RING_AHEAD 8 /* slots */
 
 union rp_record {
     struct rp_launch launch;
     struct rp_op op;
+    struct rp_place place;
     uint16_t type;
 };
 
@@ -59,17 +67,21 @@ struct rp_ring {
  */
 enum rp_status rp_ring_create(unsigned slots_log2, struct rp_ring **ring_out);
 
-/* Producer: the slot for the next record, or NULL (counted as a loss of that type). Fill it, then rp_ring_commit(). */
+/*
+ * Producer: the slot for the next record, or NULL (counted as a loss of that type; of a place, whose launches then
+ * belong to their op, nothing is). Fill it, then rp_ring_commit().
+ */
 static inline union rp_record *rp_ring_reserve(struct rp_ring *ring, enum rp_record_type type)
 {
     uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
-    uint64_t limit = ring->mask + 1 - (type == RP_RECORD_LAUNCH ? ring->kept : 0);
+    uint64_t limit = ring->mask + 1 - (type == RP_RECORD_OP ? 0 : ring->kept);
     if (__builtin_expect(head - ring->tail_seen >= limit, 0)) {
         /* pairs with the release in rp_ring_consume(): a slot seen as free has been read */
         ring->tail_seen = atomic_load_explicit(&ring->tail, memory_order_acquire);
         if (head - ring->tail_seen >= limit) {
             _Atomic uint64_t *lost = type == RP_RECORD_LAUNCH ? &ring->lost_launches : &ring->lost_ops;
-            atomic_store_explicit(lost, atomic_load_explicit(lost, memory_order_relaxed) + 1, memory_order_relaxed);
+            uint64_t more = type == RP_RECORD_PLACE ? 0 : 1;
+            atomic_store_explicit(lost, atomic_load_explicit(lost, memory_order_relaxed) + more, memory_order_relaxed);
             return NULL;
         }
     }
@@ -96,6 +108,16 @@ static inline bool rp_ring_push_op(struct rp_ring *ring, const struct rp_op *op)
     slot->op.type = RP_RECORD_OP;
     rp_ring_commit(ring);
     return true;
+}
+
+/* Producer: where the launches behind the op that was pushed last belong. */
+static inline void rp_ring_push_place(struct rp_ring *ring, struct rp_event event)
+{
+    union rp_record *slot = rp_ring_reserve(ring, RP_RECORD_PLACE);
+    if (slot == NULL)
+        return;
+    slot->place = (struct rp_place){.type = RP_RECORD_PLACE, .phase = (uint16_t)event.phase, .module = event.module};
+    rp_ring_commit(ring);
 }
 
 /* Consumer: how many records are ready; they are at slots[(first + i) & mask], first in `*first_out`. */

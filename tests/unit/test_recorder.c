@@ -389,6 +389,38 @@ static void launches_belong_to_the_op_before_or_to_their_rule(void **state)
     rp_trace_free(trace);
 }
 
+/* Where the thread goes on: until its next op, and what rules say of a kernel counts before it. */
+static void places_body(void)
+{
+    static const uint64_t mixed[] = {GEMM, COPY, ADD, GEMM}, plain[] = {GEMM};
+    start_with_rules(false);
+    rp_recorder_identify(0, 1, "job");
+    push_named(0, "layers.2", RP_PHASE_BACKWARD);
+    rp_ring_push_place(rp_recorder_ring(), (struct rp_event){intern("layers.3"), RP_PHASE_BACKWARD});
+    launch_all(mixed, 4);
+    push_named(1, "layers.1", RP_PHASE_BACKWARD);
+    rp_ring_push_place(rp_recorder_ring(), (struct rp_event){intern("layers.2"), RP_PHASE_RECOMPUTE});
+    push_named(2, "layers.0", RP_PHASE_BACKWARD);
+    launch_all(plain, 1);
+    rp_recorder_stop(0);
+}
+
+static void launches_belong_to_where_their_thread_goes_on(void **state)
+{
+    (void)state;
+    in_child(places_body);
+    struct rp_trace *trace = read_rank("out/rank-0.rpt");
+    assert_int_equal(trace->part_count, 5);
+    a_part_is(trace, 0, 0, 1, "layers.3", RP_PHASE_BACKWARD);
+    a_part_is(trace, 1, 0, 1, "layers.3", RP_PHASE_OTHER);
+    a_part_is(trace, 2, 0, 1, "adder", RP_PHASE_OPTIMIZER);
+    a_part_is(trace, 3, 0, 1, "layers.3", RP_PHASE_BACKWARD);
+    a_part_is(trace, 4, 2, 1, "layers.0", RP_PHASE_BACKWARD);
+    assert_int_equal(trace->ops[0].launches, 4);
+    assert_string_equal(rp_module_name(trace->modules, trace->ops[0].op.module), "layers.2");
+    rp_trace_free(trace);
+}
+
 /* Written now and then while it grows, a part stays one. */
 static void growing_body(void)
 {
@@ -1385,6 +1417,7 @@ int main(void)
         TEST(digests_tell_launches_apart),
         TEST(allocations_do_not_cut_launches),
         TEST(launches_belong_to_the_op_before_or_to_their_rule),
+        TEST(launches_belong_to_where_their_thread_goes_on),
         TEST(a_part_that_grows_stays_one),
         TEST(single_launches_are_recorded_where_asked_for),
         TEST(what_was_seen_reaches_the_trace),
