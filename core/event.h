@@ -63,7 +63,8 @@ static inline struct rp_event rp_event_filled(struct rp_event event, struct rp_e
 /* What a call is called. */
 struct rp_name {
     struct rp_event event;
-    bool begins_step; /* an annotation rule says that a step begins with it */
+    struct rp_event launches; /* of its thread's launches behind it; what it does not know is the call's */
+    bool begins_step;         /* an annotation rule says that a step begins with it */
 };
 
 static inline bool rp_name_is_known(struct rp_name name)

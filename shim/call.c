@@ -59,12 +59,12 @@ static const void *content_of(const struct rp_call_arguments *a)
 }
 
 /* Names cost a look at the stack: a lane that is replayed or passive has learned them, or needs none. */
-static struct rp_event event_of(const struct rp_gather *gather, void *caller)
+static struct rp_site_events events_of(const struct rp_gather *gather, void *caller)
 {
     if (rp_gather_names(gather))
         return rp_site_here(caller);
     rp_site_not_asked();
-    return (struct rp_event){.module = RP_MODULE_UNKNOWN, .phase = RP_PHASE_UNKNOWN};
+    return (struct rp_site_events){0};
 }
 
 /* The call, and its lane entered (rp_comm_gather_leave()) if replay follows it. */
@@ -73,20 +73,21 @@ static struct rp_call describe(const struct rp_nccl *real, const struct rp_call_
     uint64_t begin = begin_ticks();
     struct rp_comm *comm = rp_comm_find(a->comm);
     struct rp_gather *gather = rp_comm_gather_enter(comm);
-    struct rp_event event = event_of(gather, a->caller);
+    struct rp_site_events events = events_of(gather, a->caller);
     struct rp_call call = {
         .op = {.type = RP_RECORD_OP,
                .kind = (uint8_t)a->kind,
                .dtype = (uint8_t)((unsigned)a->dtype < RP_DTYPE_UNKNOWN ? (unsigned)a->dtype : RP_DTYPE_UNKNOWN),
                .redop = (uint8_t)redop_of(a->redop),
-               .phase = (uint8_t)event.phase,
+               .phase = (uint8_t)events.call.phase,
                .root = a->root,
                .comm = comm != NULL ? rp_comm_number(comm) : RP_NO_COMM,
                .position = RP_NO_POSITION,
                .begin = begin,
                .count = a->count,
                .stream = (uintptr_t)a->stream,
-               .module = event.module},
+               .module = events.call.module},
+        .launches = events.launches,
         .comm = comm,
         .arguments = *a,
         .content = content_of(a),
@@ -160,11 +161,12 @@ static ncclResult_t issue(const struct rp_call *call)
     }
 }
 
-static void push(const struct rp_op *op)
+static void push(const struct rp_op *op, struct rp_event launches)
 {
     struct rp_ring *ring = rp_recorder_ring();
-    if (ring != NULL)
-        rp_ring_push_op(ring, op);
+    struct rp_event own = {op->module, (enum rp_phase)op->phase};
+    if (ring != NULL && rp_ring_push_op(ring, op) && !rp_event_is_same(launches, own))
+        rp_ring_push_place(ring, launches);
 }
 
 /* What a reduction delivers is there only once NCCL has enqueued it: not so while it goes on in another thread. */
@@ -222,6 +224,7 @@ static void take_name(struct rp_call *call)
         return;
     call->op.module = name->event.module;
     call->op.phase = (uint8_t)name->event.phase;
+    call->launches = rp_event_filled(name->launches, name->event);
 }
 
 /* For who waits for it. Another lane's op on the same stream is no longer the one that an event stands for. */
@@ -250,7 +253,7 @@ void rp_call_report(struct rp_call *call, ncclResult_t result)
         rp_gather_after(call->gather, call, op->position != RP_NO_POSITION);
     note_for_waits(call);
     take_fingerprint(call, result);
-    push(op);
+    push(op, call->launches);
     leave(call);
     rp_comm_identify();
 }
@@ -415,6 +418,6 @@ void rp_op_local_end(struct rp_op *op, bool success)
     op->end = rp_ticks();
     if (!success)
         op->flags |= RP_OP_FAILED;
-    push(op);
+    push(op, (struct rp_event){op->module, (enum rp_phase)op->phase});
     rp_hook_leave();
 }

@@ -38,7 +38,8 @@ enum rp_offer { RP_OFFER_NONE, RP_OFFER_LATE, RP_OFFER_MADE };
 
 struct rp_call {
     struct rp_op op;
-    struct rp_comm *comm; /* or NULL: a communicator that we do not know */
+    struct rp_event launches; /* of the thread's launches behind it (site.h) */
+    struct rp_comm *comm;     /* or NULL: a communicator that we do not know */
     struct rp_call_arguments arguments;
     /* What a fingerprint reads after the call: what a gather sent, what a reduction delivered. */
     const void *content; /* or NULL */

@@ -167,7 +167,7 @@ static uint64_t position_ahead(const struct rp_gather *gather, const struct rp_c
 /* "reprise: layers.2 backward expected, layers.3 backward observed: expected all-gather 4.0 KiB, observed ..." */
 static void note_refusal(const struct rp_gather *gather, const struct rp_call *call)
 {
-    struct rp_event expected = rp_replay_refused(gather->replay), observed = rp_site_here(call->arguments.caller);
+    struct rp_event expected = rp_replay_refused(gather->replay), observed = rp_site_here(call->arguments.caller).call;
     snprintf(refusal_text, sizeof refusal_text, "reprise: %s %s expected, %s %s observed: %s",
              rp_module_name(rp_gather_options.modules, expected.module), rp_phase_name(expected.phase),
              rp_module_name(rp_gather_options.modules, observed.module), rp_phase_name(observed.phase),
@@ -378,6 +378,7 @@ void rp_gather_after(struct rp_gather *gather, struct rp_call *call, bool accept
     struct rp_replay_result result = {.verdict = call->verdict,
                                       .failed = !accepted,
                                       .name = {.event = {call->op.module, (enum rp_phase)call->op.phase},
+                                               .launches = call->launches,
                                                .begins_step = (call->op.flags & RP_OP_STEP) != 0},
                                       .send = step->fingerprint ? rp_gather_name_send(gather, call) : 0};
     rp_replay_done(gather->replay, &call->op, step, &result);

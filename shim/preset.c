@@ -74,7 +74,7 @@ static struct rp_preset *make_preset(const struct rp_trace *trace, const struct 
             .signature = rp_op_signature(&op->op),
             .bytes = rp_op_bytes(&op->op),
             .content = {op->fingerprint[0], op->fingerprint[1]},
-            .name = {event_of(trace, &op->op), (op->op.flags & RP_OP_STEP) != 0},
+            .name = {.event = event_of(trace, &op->op), .begins_step = (op->op.flags & RP_OP_STEP) != 0},
             .kind = op->op.kind,
             .packable = rp_learned_packable((enum rp_op_kind)op->op.kind, (enum rp_dtype)op->op.dtype)};
     }

@@ -58,15 +58,14 @@ bool rp_site_frames_begin_steps(void)
            (rp_rules_have_steps(tables->rules, RP_RULE_PYTHON) || rp_rules_have_steps(tables->rules, RP_RULE_NATIVE));
 }
 
-static uint32_t first_module(const struct rp_site_finding *a, const struct rp_site_finding *b,
-                             const struct rp_site_finding *c)
+static uint32_t first_module(const struct rp_site_said *a, const struct rp_site_said *b, const struct rp_site_said *c)
 {
     if (a->module != RP_MODULE_UNKNOWN)
         return a->module;
     return b->module != RP_MODULE_UNKNOWN ? b->module : c->module;
 }
 
-static enum rp_phase phase_in_backward(const struct rp_site_finding *said)
+static enum rp_phase phase_in_backward(const struct rp_site_said *said)
 {
     if (said->phase == RP_PHASE_RECOMPUTE)
         return RP_PHASE_RECOMPUTE;
@@ -75,10 +74,10 @@ static enum rp_phase phase_in_backward(const struct rp_site_finding *said)
     return RP_PHASE_BACKWARD;
 }
 
-struct rp_event rp_site_combine(const struct rp_site_finding *python, const struct rp_site_finding *nvtx,
-                                const struct rp_site_finding *native)
+struct rp_event rp_site_combine(const struct rp_site_said *python, const struct rp_site_said *nvtx,
+                                const struct rp_site_said *native)
 {
-    const struct rp_site_finding *said = python->phase != RP_PHASE_UNKNOWN ? python : nvtx;
+    const struct rp_site_said *said = python->phase != RP_PHASE_UNKNOWN ? python : nvtx;
     struct rp_event event = {.module = first_module(python, nvtx, native), .phase = said->phase};
     if (native->phase == RP_PHASE_BACKWARD)
         event.phase = phase_in_backward(said);
@@ -102,11 +101,16 @@ struct rp_site_loader rp_site_loader_now(void)
     return loader;
 }
 
-/* Whether the native stack, which costs most, could change what the others say together. */
-static bool native_matters(const struct rp_site_query *query, const struct rp_event *said)
+static bool native_may_add(struct rp_event said)
 {
-    return query->whole || rp_rules_have_steps(query->tables->rules, RP_RULE_NATIVE) ||
-           said->module == RP_MODULE_UNKNOWN || (said->phase != RP_PHASE_BACKWARD && said->phase != RP_PHASE_RECOMPUTE);
+    return said.module == RP_MODULE_UNKNOWN || (said.phase != RP_PHASE_BACKWARD && said.phase != RP_PHASE_RECOMPUTE);
+}
+
+/* Whether the native stack, which costs most, could change what the others say together. */
+static bool native_matters(const struct rp_site_query *query, const struct rp_site_events *said)
+{
+    return query->whole || rp_rules_have_steps(query->tables->rules, RP_RULE_NATIVE) || native_may_add(said->call) ||
+           native_may_add(said->launches);
 }
 
 static void see_step(bool now)
@@ -121,17 +125,25 @@ void rp_site_not_asked(void)
     in_step = UNSEEN;
 }
 
-static struct rp_event ask(const struct rp_site_query *query)
+static struct rp_site_events combine(const struct rp_site_finding *python, const struct rp_site_finding *nvtx,
+                                     const struct rp_site_finding *native)
+{
+    return (struct rp_site_events){.call = rp_site_combine(&python->call, &nvtx->call, &native->call),
+                                   .launches = rp_site_combine(&python->launches, &nvtx->launches, &native->launches)};
+}
+
+static struct rp_site_events ask(const struct rp_site_query *query)
 {
     struct rp_site_finding native = {0}, nvtx = {0}, python = {0};
     rp_site_from_python(query, &python);
     rp_site_from_nvtx(query, &nvtx);
-    struct rp_event said = rp_site_combine(&python, &nvtx, &native);
+    struct rp_site_events said = combine(&python, &nvtx, &native);
     if (native_matters(query, &said)) {
         rp_site_from_native(query, &native);
-        said = rp_site_combine(&python, &nvtx, &native);
+        said = combine(&python, &nvtx, &native);
     }
     see_step(python.step || native.step);
+    said.launches = rp_event_filled(said.launches, said.call);
     return said;
 }
 
@@ -146,17 +158,17 @@ bool rp_site_was_asked(void)
     return atomic_load_explicit(&asked, memory_order_relaxed) > 0;
 }
 
-struct rp_event rp_site_here(void *caller)
+struct rp_site_events rp_site_here(void *caller)
 {
     uint64_t counted[RP_SEEN_MAX / 64] = {0};
     struct rp_site_query query = {.tables = rp_site_tables(), .caller = caller, .counted = counted};
     if (query.tables == NULL)
-        return (struct rp_event){RP_MODULE_UNKNOWN, RP_PHASE_UNKNOWN};
+        return (struct rp_site_events){0};
     int kept_errno = errno;
     query.whole = is_one_of_the_first();
-    struct rp_event event = ask(&query);
+    struct rp_site_events events = ask(&query);
     errno = kept_errno;
-    return event;
+    return events;
 }
 
 static void nvtx_forked(void)

@@ -26,14 +26,24 @@ struct rp_site_tables {
 /* Called once, before the first rp_site_here(). The tables are copied. */
 void rp_site_start(const struct rp_site_tables *tables);
 
+/* All zero: unknown. */
+struct rp_site_events {
+    struct rp_event call;     /* of the collective that is issued here */
+    struct rp_event launches; /* of the thread's launches behind it: where the thread goes on */
+};
+
 /*
- * The event of the calling thread's present place. The module comes from the innermost source that names one:
+ * The events of the calling thread's present place. The module comes from the innermost source that names one:
  * Python frame, else NVTX range, else native frame. The phase: a native backward frame with a Python or NVTX forward
  * is RECOMPUTE where the rule says so, and what they call RECOMPUTE stays it, else BACKWARD; then what Python, else
  * NVTX says; else UNKNOWN. The native stack is asked only where that can change the answer.
- * `caller` is the return address of the hook: where the native stack of the application begins.
+ *
+ * The launches' event is found in the same way, without what rules of calls alone say (rule.h: calls_only): such a
+ * place may act for another module, as one that gathers ahead, and the thread goes on with what is around it. What then
+ * has no name is the call's. `caller` is the return address of the hook: where the native stack of the application
+ * begins.
  */
-struct rp_event rp_site_here(void *caller);
+struct rp_site_events rp_site_here(void *caller);
 
 /*
  * How often a step has begun in this process so far, by a rule that says so: a range was opened, or a collective was

@@ -23,6 +23,7 @@ static void take_module_rule(const struct rp_site_tables *tables, const struct r
     if (rule == NULL)
         return;
     place->nested = rule->nested;
+    place->module_of_calls = rule->calls_only;
     if (rule->module_kind == RP_RULE_SAYS_PATH)
         place->by_path = rule;
     else
@@ -42,6 +43,7 @@ struct rp_site_place rp_site_ask(const struct rp_site_tables *tables, enum rp_ru
     take_module_rule(tables, &match, &place);
     place.phase = (uint8_t)match.phase;
     place.in_backward = (uint8_t)(match.phase_rule != NULL ? match.phase_rule->in_backward : RP_PHASE_UNKNOWN);
+    place.phase_of_calls = match.phase_rule != NULL && match.phase_rule->calls_only;
     place.step = match.step_rule != NULL;
     return place;
 }
@@ -61,21 +63,34 @@ struct rp_kernel_rules rp_site_kernel(const char *name)
 
 /* ---------------------------------------------------------------- a stack of places */
 
-bool rp_site_wants_module(const struct rp_site_finding *finding, const struct rp_site_place *place)
+static bool wants_module(const struct rp_site_said *said, const struct rp_site_place *place)
 {
-    return finding->module == RP_MODULE_UNKNOWN || (finding->nested_count > 0 && place->nested);
+    return said->module == RP_MODULE_UNKNOWN || (said->nested_count > 0 && place->nested);
 }
 
-static void take_module(struct rp_site_finding *finding, const struct rp_site_place *place, uint32_t module)
+bool rp_site_wants_module(const struct rp_site_finding *finding, const struct rp_site_place *place)
 {
-    if (module == RP_MODULE_UNKNOWN || !rp_site_wants_module(finding, place))
+    return wants_module(&finding->call, place) || (!place->module_of_calls && wants_module(&finding->launches, place));
+}
+
+static void take_module(struct rp_site_said *said, const struct rp_site_place *place, uint32_t module)
+{
+    if (module == RP_MODULE_UNKNOWN || !wants_module(said, place))
         return;
-    if (finding->module == RP_MODULE_UNKNOWN)
-        finding->module = module;
+    if (said->module == RP_MODULE_UNKNOWN)
+        said->module = module;
     /* several frames may name one module: it is not inside itself */
-    bool again = finding->nested_count > 0 && finding->nested[finding->nested_count - 1] == module;
-    if (place->nested && !again && finding->nested_count < RP_SITE_NESTED)
-        finding->nested[finding->nested_count++] = module;
+    bool again = said->nested_count > 0 && said->nested[said->nested_count - 1] == module;
+    if (place->nested && !again && said->nested_count < RP_SITE_NESTED)
+        said->nested[said->nested_count++] = module;
+}
+
+static void take_phase(struct rp_site_said *said, const struct rp_site_place *place)
+{
+    if (said->phase != RP_PHASE_UNKNOWN)
+        return;
+    said->phase = (enum rp_phase)place->phase;
+    said->in_backward = (enum rp_phase)place->in_backward;
 }
 
 /* A function that calls itself, or a range inside one of its name, is one place all the same. */
@@ -93,31 +108,37 @@ void rp_site_take(const struct rp_site_query *query, struct rp_site_finding *fin
                   uint32_t module)
 {
     count(query, place->seen);
-    take_module(finding, place, module);
     finding->step = finding->step || place->step;
-    if (finding->phase != RP_PHASE_UNKNOWN)
-        return;
-    finding->phase = (enum rp_phase)place->phase;
-    finding->in_backward = (enum rp_phase)place->in_backward;
+    take_module(&finding->call, place, module);
+    take_phase(&finding->call, place);
+    if (!place->module_of_calls)
+        take_module(&finding->launches, place, module);
+    if (!place->phase_of_calls)
+        take_phase(&finding->launches, place);
+}
+
+static bool is_known(const struct rp_site_said *said)
+{
+    return said->module != RP_MODULE_UNKNOWN && said->phase != RP_PHASE_UNKNOWN;
 }
 
 bool rp_site_done(const struct rp_site_query *query, enum rp_rule_source source, const struct rp_site_finding *finding)
 {
     const struct rp_rules *rules = query->tables->rules;
-    return finding->module != RP_MODULE_UNKNOWN && finding->phase != RP_PHASE_UNKNOWN && !query->whole &&
-           !(finding->nested_count > 0 && rp_rules_have_nested(rules, source)) && !rp_rules_have_steps(rules, source);
+    bool nested = finding->call.nested_count > 0 || finding->launches.nested_count > 0;
+    return is_known(&finding->call) && is_known(&finding->launches) && !query->whole &&
+           !(nested && rp_rules_have_nested(rules, source)) && !rp_rules_have_steps(rules, source);
 }
 
 /* "outer.inner"; the root adds nothing to a name. */
-void rp_site_join(const struct rp_site_query *query, struct rp_site_finding *finding)
+static void join(struct rp_modules *modules, struct rp_site_said *said)
 {
-    struct rp_modules *modules = query->tables->modules;
     char text[RP_MODULE_NAME_MAX + 1];
     size_t length = 0;
-    if (finding->nested_count < 2)
+    if (said->nested_count < 2)
         return;
-    for (unsigned i = finding->nested_count; i-- > 0;) {
-        const char *name = rp_module_name(modules, finding->nested[i]);
+    for (unsigned i = said->nested_count; i-- > 0;) {
+        const char *name = rp_module_name(modules, said->nested[i]);
         size_t bytes = strlen(name), needed = bytes + (length > 0);
         if (strcmp(name, RP_RULE_ROOT) == 0 || length + needed > RP_MODULE_NAME_MAX)
             continue;
@@ -126,5 +147,11 @@ void rp_site_join(const struct rp_site_query *query, struct rp_site_finding *fin
         memcpy(text + length, name, bytes);
         length += bytes;
     }
-    finding->module = rp_site_intern(modules, text, length);
+    said->module = rp_site_intern(modules, text, length);
+}
+
+void rp_site_join(const struct rp_site_query *query, struct rp_site_finding *finding)
+{
+    join(query->tables->modules, &finding->call);
+    join(query->tables->modules, &finding->launches);
 }

@@ -31,6 +31,7 @@ struct rp_site_place {
     const struct rp_rule *by_path; /* or NULL: says the module by a path, to be read in the frame */
     uint8_t phase, in_backward;    /* enum rp_phase */
     bool nested, step;
+    bool module_of_calls, phase_of_calls; /* that one is not of the launches behind a call (rule.h: calls_only) */
 };
 
 /* A place of which no rule says anything, and which is in no list. */
@@ -45,14 +46,19 @@ struct rp_site_place rp_site_ask(const struct rp_site_tables *tables, enum rp_ru
 
 #define RP_SITE_NESTED 16 /* modules inside one another that are joined */
 
-/* What one source says of the calling thread's present place. All zero: nothing. */
-struct rp_site_finding {
+/* What one source says of one thing. All zero: nothing. */
+struct rp_site_said {
     uint32_t module; /* interned, or RP_MODULE_UNKNOWN */
     enum rp_phase phase;
     enum rp_phase in_backward; /* of the rule that said the phase (rule.h) */
-    bool step;                 /* one of the places is in a step */
     unsigned nested_count;
     uint32_t nested[RP_SITE_NESTED]; /* the modules of places that are nested, from the innermost outwards */
+};
+
+/* What one source says of the calling thread's present place. All zero: nothing. */
+struct rp_site_finding {
+    struct rp_site_said call, launches; /* alike where no rule of calls alone has matched */
+    bool step;                          /* one of the places is in a step */
 };
 
 /*
@@ -68,7 +74,7 @@ bool rp_site_wants_module(const struct rp_site_finding *finding, const struct rp
 /* Whether no place further out can add anything. */
 bool rp_site_done(const struct rp_site_query *query, enum rp_rule_source source, const struct rp_site_finding *finding);
 
-/* After the last place: makes one module of nested ones. */
+/* After the last place: makes one module of nested ones, for calls and for launches. */
 void rp_site_join(const struct rp_site_query *query, struct rp_site_finding *finding);
 
 /* Each fills `finding`, which is all zero, with what its source says. */
@@ -85,9 +91,9 @@ struct rp_site_loader rp_site_loader_now(void);
 /* Finds the unwinder. From rp_site_start(). */
 void rp_site_native_start(void);
 
-/* The event that three findings make together, as site.h says. */
-struct rp_event rp_site_combine(const struct rp_site_finding *python, const struct rp_site_finding *nvtx,
-                                const struct rp_site_finding *native);
+/* The event that the sources make together, as site.h says. */
+struct rp_event rp_site_combine(const struct rp_site_said *python, const struct rp_site_said *nvtx,
+                                const struct rp_site_said *native);
 
 /* True once rp_site_start() or rp_site_nvtx_announce() was called: ranges are kept. */
 extern _Atomic bool rp_site_on;

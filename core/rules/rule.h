@@ -63,6 +63,7 @@ struct rp_rule {
     enum rp_phase in_backward; /* what a FORWARD of this rule is when the native stack says backward */
     bool nested;               /* its module is inside those of enclosing rules that are nested too */
     bool step;                 /* a step begins here */
+    bool calls_only;           /* what it says is of calls alone; launches behind them belong to what is further out */
     _Atomic bool matched;      /* some text, ever; relaxed: told at the end */
 };
 

@@ -250,6 +250,14 @@ static bool take_switch(struct rp_rule_draft *draft, unsigned key, bool *on)
     return true;
 }
 
+static bool take_launches(struct rp_rule_draft *draft, struct rp_rule *rule)
+{
+    bool launches = true;
+    bool good = take_switch(draft, RP_RULE_KEY_LAUNCHES, &launches);
+    rule->calls_only = !launches;
+    return good;
+}
+
 static bool has_capture(const struct rp_rule *rule, const char *name)
 {
     return rp_glob_has_capture(rule->pattern, name, strlen(name));
@@ -287,6 +295,10 @@ static bool check_effect(struct rp_rule_draft *draft, const struct rp_rule *rule
         return rp_rule_draft_fault(draft, draft->lines[rule->step ? RP_RULE_KEY_STEP : RP_RULE_KEY_NESTED],
                                    "\"%s\" in a rule with \"kernel\"; expected module or phase alone",
                                    rule->step ? "step" : "nested");
+    if (rule->calls_only && (kernel || (!module && !phase)))
+        return rp_rule_draft_fault(draft, draft->lines[RP_RULE_KEY_LAUNCHES],
+                                   "\"launches\" in a rule %s; expected module or phase of a place",
+                                   kernel ? "with \"kernel\"" : "that only begins steps");
     if (rule->nested && !module)
         return rp_rule_draft_fault(draft, draft->lines[RP_RULE_KEY_NESTED],
                                    "\"nested\" in a rule without a module; expected module too");
@@ -299,7 +311,7 @@ bool rp_rule_draft_finish(struct rp_rule_draft *draft, struct rp_rule *rule_out)
     bool good = draft->fault_line == 0 && take_source(draft, &rule) && check_pattern(draft, &rule) &&
                 take_where(draft, &rule) && take_module(draft, &rule) &&
                 take_phase(draft, RP_RULE_KEY_PHASE, &rule.phase) &&
-                take_phase(draft, RP_RULE_KEY_IN_BACKWARD, &rule.in_backward) &&
+                take_phase(draft, RP_RULE_KEY_IN_BACKWARD, &rule.in_backward) && take_launches(draft, &rule) &&
                 take_switch(draft, RP_RULE_KEY_NESTED, &rule.nested) &&
                 take_switch(draft, RP_RULE_KEY_STEP, &rule.step) && check_effect(draft, &rule);
     if (good)

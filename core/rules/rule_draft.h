@@ -18,6 +18,7 @@
     X(MODULE, "module")           \
     X(PHASE, "phase")             \
     X(IN_BACKWARD, "in_backward") \
+    X(LAUNCHES, "launches")       \
     X(NESTED, "nested")           \
     X(STEP, "step")
 

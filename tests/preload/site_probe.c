@@ -38,12 +38,19 @@ static void start(void)
         rp_site_start(&tables);
 }
 
-/* "phase module" of the caller's place; valid until the thread's next call. */
+/*
+ * "phase module" of the caller's place, and where launches behind it belong elsewhere ", then phase module"; valid
+ * until the thread's next call.
+ */
 const char *probe_here(void)
 {
     pthread_once(&started, start);
-    struct rp_event event = rp_site_here(__builtin_return_address(0));
-    snprintf(said, sizeof(said), "%s %s", rp_phase_name(event.phase), rp_module_name(modules, event.module));
+    struct rp_site_events events = rp_site_here(__builtin_return_address(0));
+    struct rp_event call = events.call, launches = events.launches;
+    int length = snprintf(said, sizeof(said), "%s %s", rp_phase_name(call.phase), rp_module_name(modules, call.module));
+    if (!rp_event_is_same(call, launches))
+        snprintf(said + length, sizeof(said) - (size_t)length, ", then %s %s", rp_phase_name(launches.phase),
+                 rp_module_name(modules, launches.module));
     return said;
 }
 

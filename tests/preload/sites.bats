@@ -22,15 +22,20 @@ says() {
     diff <(printf '%s\n' "$@") "$BATS_TEST_TMPDIR/out"
 }
 
+# ", then ...": where the launches behind the collective belong, if not with it.
+
 @test "FSDP2: module and phase of gathers and reduce-scatters, prefetched, recomputed and by hand" {
-    says fsdp2 "forward <root>" "forward layers.3" "forward layers.3" \
-        "backward <root>" "backward layers.3" "backward layers.3" "backward <root>" "backward layers.3" \
+    says fsdp2 "forward <root>" "forward layers.3" "forward layers.3, then forward <root>" \
+        "backward <root>" "backward layers.3, then backward <root>" "backward layers.3" "backward <root>" \
+        "backward layers.3, then backward <root>" \
         "recompute layers.3" "- layers.3" "forward sub" "- -" "backward -"
 }
 
 @test "FSDP1: names from the root, whichever way parameters are kept, without hashing one" {
     says fsdp1 "forward layers.1" "forward <root>" "backward layers.1" "recompute layers.1" "backward layers.1" \
-        "forward layers.0" "forward head.weight" "forward -" "forward -" "forward -" 0
+        "forward layers.0" "forward head.weight" "forward -" "forward -" "forward -" \
+        "forward layers.1, then forward layers.0" "recompute layers.1, then recompute layers.0" \
+        "backward layers.0, then backward layers.1" "backward layers.0, then backward layers.1" 0
 }
 
 @test "names that are none give none, and no property or attribute hook runs" {
@@ -127,16 +132,16 @@ END
         "$folder/site_client" ranges
     [ "$status" = 0 ]
     diff <(printf '%s\n' "- -" "forward mine 3 of layers" "backward layers.4" "- -") <(echo "$output")
-    says fsdp2 "optimizer <root>" "optimizer layers.3" "forward layers.3" \
-        "backward <root>" "backward layers.3" "backward post" "backward post" "backward layers.3" \
-        "backward layers.3" "- layers.3" "optimizer sub" "- -" "backward -"
+    says fsdp2 "optimizer <root>" "optimizer layers.3" "forward layers.3, then forward <root>" \
+        "backward <root>, then backward pre" "backward layers.3, then backward <root>" "backward post" "backward post" \
+        "backward layers.3, then backward <root>" "backward layers.3" "- layers.3" "optimizer sub" "- -" "backward -"
 }
 
 @test "modules that are inside one another, as their rules say" {
     cat > "$BATS_TEST_TMPDIR/mine.ini" <<'END'
 [state]
 python = FSDPState.*
-module = self.group._module_fqn
+module = self._fsdp_param_group._module_fqn
 nested = yes
 [group]
 python = FSDPParamGroup.*pre_*

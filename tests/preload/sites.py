@@ -65,19 +65,19 @@ class Subclass(FSDPParamGroup):
 
 class FSDPState:
     def __init__(self, group):
-        self.group = group
+        self._fsdp_param_group = group
 
     def _pre_forward(self, prefetch=None):
         if prefetch is None:
-            self.group.pre_forward()
+            self._fsdp_param_group.pre_forward()
         else:
             FSDPParamGroup._prefetch_unshard(prefetch)
 
     def _pre_backward(self, prefetch=None):
-        self.group.pre_backward(prefetch)
+        self._fsdp_param_group.pre_backward(prefetch)
 
     def _root_post_backward_final_callback(self):
-        self.group.post_backward()
+        self._fsdp_param_group.post_backward()
 
 
 def fsdp2():
@@ -120,11 +120,17 @@ FSDP1 = """
 def _unshard(state, handle):
     all_gather_into_tensor(say)
 
-def _pre_forward_unshard(state, handle):
+def _prefetch_handle(state, current_handle, handle):
     _unshard(state, handle)
 
-def _pre_backward_hook(state, handle):
-    _unshard(state, handle)
+def _pre_forward_unshard(state, handle, later=None):
+    _prefetch_handle(state, handle, later) if later else _unshard(state, handle)
+
+def _pre_backward_hook(state, handle, later=None):
+    _prefetch_handle(state, handle, later) if later else _unshard(state, handle)
+
+def _post_backward_hook(state, handle, later):
+    _prefetch_handle(state, handle, later)
 
 def _reduce_grad(state, handle):
     all_gather_into_tensor(say)
@@ -151,6 +157,10 @@ def fsdp1():
     _pre_forward_unshard(state, unit(Parameter(), "unknown to the root"))
     _pre_forward_unshard(state, Record(flat_param=Record(_params=[], _fqns=())))
     _pre_forward_unshard(None, 7)
+    _pre_forward_unshard(state, flat, layer)
+    in_backward(_pre_forward_unshard, state, flat, layer)
+    in_backward(_pre_backward_hook, state, layer, flat)
+    in_backward(_post_backward_hook, state, layer, flat)
     print(Parameter.asked - asked)
 
 

@@ -1,4 +1,5 @@
-# What the shipped rules say of places like those of DeepSpeed ZeRO-3 and Megatron-FSDP. PyTorch's are in sites.bats.
+# What the shipped rules say of places like those of DeepSpeed ZeRO-3 and Megatron-FSDP. PyTorch's are in sites.bats. ", then ...":
+# where the launches behind the collective belong, if not with it.
 
 setup() {
     folder=$(realpath "$BATS_TEST_DIRNAME/../../${BUILD:-build}/tests")
@@ -29,13 +30,16 @@ says() {
 }
 
 @test "Megatron-FSDP v1: buckets by what their parameters have in common" {
-    says megatron_v1 "forward layers.1" "forward head" "forward layers.0.norm" "forward layers.0" "forward layers.1" \
-        "recompute layers.2" "backward layers.2" "backward layers.0" "backward embedding" "forward layers.0" "forward -" 0
+    says megatron_v1 "forward layers.1" "forward head" "forward layers.0.norm" "forward layers.0" \
+        "forward layers.1, then forward layers.0" "recompute layers.2" "backward layers.2" \
+        "backward layers.1, then backward layers.2" "backward layers.0" "backward embedding" "forward layers.0" "forward -" 0
 }
 
 @test "Megatron-FSDP v2: what is gathered ahead has its own name" {
-    says megatron_v2 "forward <root>" "forward layers.0" "forward layers.0" "forward layers.1" "recompute layers.0" \
-        "backward <root>" "backward layers.1" "backward layers.1" "backward layers.0" "backward layers.1" "forward -"
+    says megatron_v2 "forward <root>" "forward layers.0, then forward <root>" \
+        "forward layers.0" "forward layers.1, then forward layers.0" "recompute layers.0" \
+        "backward <root>" "backward layers.1, then backward <root>" \
+        "backward layers.1" "backward layers.0, then backward layers.1" "backward layers.1" "forward -"
 }
 
 @test "no reference is kept or lost" {

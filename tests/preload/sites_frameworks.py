@@ -118,15 +118,15 @@ def megatron_v1():
     groups = [of_module(root, path) for path in units] + [of_module(root, "layers.0.norm")]
     framework = v1.MegatronFSDP(groups, names)
     asked = Parameter.asked
-    for module, bucket in ("layers.1", 2), ("head", 4), ("layers.0", 5):
-        framework.before_forward(module, [bucket])
-    framework.before_forward("layers.0", [1, 2])  # the next one is gathered with it
-    in_backward(framework.before_forward, "layers.2", [3])
-    in_backward(framework.before_backward, "layers.2", [3])
+    for module, bucket in ("layers.1", 2), ("head", 4), ("layers.0.norm", 5):
+        framework.before_forward(of_module(root, module), [bucket])
+    framework.before_forward(of_module(root, "layers.0"), [1, 2])  # the next one is gathered with it
+    in_backward(framework.before_forward, of_module(root, "layers.2"), [3])
+    in_backward(framework.before_backward, of_module(root, "layers.2"), [3, 2])
     in_backward(framework.after_backward, [1, 5])
     in_backward(framework.after_backward, [0])
     framework.start_param_sync()
-    framework.before_forward("none", [17])
+    framework.before_forward([], [17])
     print(Parameter.asked - asked)
 
 
@@ -157,7 +157,7 @@ def references():
         offload.pre_sub_module_forward_function(layer)
         offload.pre_sub_module_forward_function(Module())
         optimizer.reduce(parameters)
-        framework.before_forward("layers.0", [0, 1, 2])
+        framework.before_forward(of_module(root, "layers.0"), [0, 1, 2])
 
     held = root, root._modules, root.__dict__, layer, layer._modules, names, parameters, *parameters, *names.values(), 0, 1
     counts = lambda: [sys.getrefcount(x) for x in held]

@@ -74,23 +74,29 @@ static void other_ranges_match_nothing(void **state)
     }
 }
 
+#define UNIT                                                                                               \
+    "state._exec_order_data.param_to_fqn[handle.flat_param._params[0]][0] - handle.flat_param._fqns[0] | " \
+    "state._exec_order_data.param_to_fqn[handle.flat_param][0] - handle.flat_param._fqns[0]"
+
 static void python_frames_give_paths_and_phases(void **state)
 {
     static const struct {
         const char *frame;
         const char *module;
         enum rp_phase phase, in_backward;
+        bool calls_only;
     } cases[] = {
-        {"FSDPParamGroup.unshard", "self._module_fqn", RP_PHASE_UNKNOWN, RP_PHASE_UNKNOWN},
-        {"FSDPParamGroup.pre_forward", "self._module_fqn", RP_PHASE_FORWARD, RP_PHASE_RECOMPUTE},
-        {"FSDPParamGroup.pre_backward", "self._module_fqn", RP_PHASE_BACKWARD, RP_PHASE_UNKNOWN},
-        {"FSDPParamGroup._backward_prefetch", "self._module_fqn", RP_PHASE_BACKWARD, RP_PHASE_UNKNOWN},
-        {"FSDPParamGroup.post_backward", "self._module_fqn", RP_PHASE_BACKWARD, RP_PHASE_UNKNOWN},
-        {"FSDPParamGroup.a_method_to_come", "self._module_fqn", RP_PHASE_UNKNOWN, RP_PHASE_UNKNOWN},
-        {"FSDPState._pre_forward", NULL, RP_PHASE_FORWARD, RP_PHASE_RECOMPUTE},
-        {"FSDPState._root_post_backward_final_callback", NULL, RP_PHASE_BACKWARD, RP_PHASE_UNKNOWN},
-        {"_pre_forward_unshard", NULL, RP_PHASE_FORWARD, RP_PHASE_RECOMPUTE},
-        {"Optimizer.profile_hook_step.<locals>.wrapper", NULL, RP_PHASE_OPTIMIZER, RP_PHASE_UNKNOWN},
+        {"FSDPParamGroup.unshard", "self._module_fqn", RP_PHASE_UNKNOWN, RP_PHASE_UNKNOWN, true},
+        {"FSDPParamGroup.pre_forward", "self._module_fqn", RP_PHASE_FORWARD, RP_PHASE_RECOMPUTE, false},
+        {"FSDPParamGroup.pre_backward", "self._module_fqn", RP_PHASE_BACKWARD, RP_PHASE_UNKNOWN, false},
+        {"FSDPParamGroup._backward_prefetch", "self._module_fqn", RP_PHASE_BACKWARD, RP_PHASE_UNKNOWN, false},
+        {"FSDPParamGroup.post_backward", "self._module_fqn", RP_PHASE_BACKWARD, RP_PHASE_UNKNOWN, false},
+        {"FSDPParamGroup.a_method_to_come", "self._module_fqn", RP_PHASE_UNKNOWN, RP_PHASE_UNKNOWN, false},
+        {"FSDPState._pre_forward", "self._fsdp_param_group._module_fqn", RP_PHASE_FORWARD, RP_PHASE_RECOMPUTE, false},
+        {"FSDPState._root_post_backward_final_callback", NULL, RP_PHASE_BACKWARD, RP_PHASE_UNKNOWN, false},
+        {"_unshard", UNIT, RP_PHASE_UNKNOWN, RP_PHASE_UNKNOWN, true},
+        {"_pre_forward_unshard", UNIT, RP_PHASE_FORWARD, RP_PHASE_RECOMPUTE, false},
+        {"Optimizer.profile_hook_step.<locals>.wrapper", NULL, RP_PHASE_OPTIMIZER, RP_PHASE_UNKNOWN, false},
     };
     (void)state;
     for (size_t i = 0; i < COUNT(cases); i++) {
@@ -102,6 +108,7 @@ static void python_frames_give_paths_and_phases(void **state)
             assert_string_equal(match.module_rule->module, cases[i].module);
         if (cases[i].module != NULL)
             assert_int_equal(match.module_rule->module_kind, RP_RULE_SAYS_PATH);
+        assert_int_equal(match.module_rule != NULL && match.module_rule->calls_only, cases[i].calls_only);
         assert_int_equal(match.phase_rule != NULL, cases[i].phase != RP_PHASE_UNKNOWN);
         if (match.phase_rule != NULL)
             assert_int_equal(match.phase_rule->in_backward, cases[i].in_backward);

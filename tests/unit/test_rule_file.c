@@ -27,6 +27,7 @@ static void every_key_is_read(void **state)
                                                 "phase = forward\r\n"
                                                 "in_backward = other\r\n"
                                                 "nested = yes\r\n"
+                                                "launches = no\r\n"
                                                 "step = no\r\n"
                                                 "[of a range]\n"
                                                 "nvtx : layer {n}: {what}\n"
@@ -53,9 +54,11 @@ static void every_key_is_read(void **state)
     assert_int_equal(rule->phase, RP_PHASE_FORWARD);
     assert_int_equal(rule->in_backward, RP_PHASE_OTHER);
     assert_true(rule->nested);
+    assert_true(rule->calls_only);
     assert_false(rule->step);
     rule = rp_rules_at(world.rules, 1);
-    assert_int_equal(rule->line, 12);
+    assert_int_equal(rule->line, 13);
+    assert_false(rule->calls_only);
     assert_int_equal(rule->source, RP_RULE_NVTX);
     assert_string_equal(rule->pattern, "layer {n}: {what}");
     assert_string_equal(rule->where, "framework");
@@ -66,7 +69,7 @@ static void every_key_is_read(void **state)
     assert_true(rule->step);
     rule = rp_rules_at(world.rules, 2);
     assert_string_equal(rule->name, "of a range");
-    assert_int_equal(rule->line, 17);
+    assert_int_equal(rule->line, 18);
     assert_int_equal(rule->source, RP_RULE_NATIVE);
     assert_string_equal(rule->module, "");
     rp_rules_destroy(world.rules);
@@ -83,10 +86,10 @@ static const struct {
     {"[a]\nnvtx = x\n\npython = y\nphase = other\n", "t.ini:4: \"python\" beside \"nvtx\"; expected " PATTERNS "\n"},
     {"[a]\nnvtx = x\nphase = other\nmodul = \"b\"\n",
      "t.ini:4: unknown key \"modul\"; expected one of native, python, nvtx, kernel, library, file, domain, module, "
-     "phase, in_backward, nested, step\n"},
+     "phase, in_backward, launches, nested, step\n"},
     {"[a]\nnvtx = x\n = other\n",
      "t.ini:3: unknown key \"\"; expected one of native, python, nvtx, kernel, library, file, domain, module, "
-     "phase, in_backward, nested, step\n"},
+     "phase, in_backward, launches, nested, step\n"},
     {"[a]\nnvtx = x\nphase =\n", "t.ini:3: \"phase\" has no value; expected phase = value\n"},
     {"[a]\nnvtx = x\nphase = other\nphase = other\n",
      "t.ini:4: \"phase\" is in line 3 already; expected each key once in a section\n"},
@@ -98,6 +101,11 @@ static const struct {
      "t.ini:4: \"in_backward\" is \"no\"; expected forward, backward, recompute, optimizer or other\n"},
     {"[a]\nnvtx = x\nphase = other\nstep = 1\n", "t.ini:4: \"step\" is \"1\"; expected yes or no\n"},
     {"[a]\nnvtx = x\nmodule = \"m\"\nnested = maybe\n", "t.ini:4: \"nested\" is \"maybe\"; expected yes or no\n"},
+    {"[a]\nnvtx = x\nphase = other\nlaunches = none\n", "t.ini:4: \"launches\" is \"none\"; expected yes or no\n"},
+    {"[a]\nkernel = x\nphase = other\nlaunches = no\n",
+     "t.ini:4: \"launches\" in a rule with \"kernel\"; expected module or phase of a place\n"},
+    {"[a]\nnvtx = x\nstep = yes\nlaunches = no\n",
+     "t.ini:4: \"launches\" in a rule that only begins steps; expected module or phase of a place\n"},
     {"[a]\nnvtx = x\n", "t.ini:1: rule \"a\" says nothing; expected module, phase or step\n"},
     {"[a]\nnvtx = x\nphase = other\nnested = yes\n",
      "t.ini:4: \"nested\" in a rule without a module; expected module too\n"},

@@ -26,7 +26,7 @@
 #define FORWARD(module) FINDING(module, RP_PHASE_FORWARD, RP_PHASE_RECOMPUTE)
 
 static const struct {
-    struct rp_site_finding python, nvtx, native;
+    struct rp_site_said python, nvtx, native;
     uint32_t module;
     enum rp_phase phase;
 } cases[] = {
@@ -62,7 +62,7 @@ static void findings_make_one_event(void **state)
 
 static void before_the_start_nothing_is_said(void **state)
 {
-    struct rp_event event = rp_site_here(NULL);
+    struct rp_event event = rp_site_here(NULL).call;
     (void)state;
     assert_int_equal(event.module, RP_MODULE_UNKNOWN);
     assert_int_equal(event.phase, RP_PHASE_UNKNOWN);
@@ -77,14 +77,14 @@ static void a_process_without_python_is_asked_and_keeps_errno(void **state)
     assert_true(rp_site_on);
     for (int i = 0; i < 3; i++) {
         errno = EDOM;
-        struct rp_event event = rp_site_here(__builtin_return_address(0));
+        struct rp_event event = rp_site_here(__builtin_return_address(0)).call;
         assert_int_equal(errno, EDOM);
         assert_int_equal(event.module, RP_MODULE_UNKNOWN);
         assert_int_equal(event.phase, RP_PHASE_UNKNOWN);
     }
     assert_int_equal(rp_module_count(tables.modules), 1);
     rp_site_forked();
-    assert_int_equal(rp_site_here(NULL).phase, RP_PHASE_UNKNOWN);
+    assert_int_equal(rp_site_here(NULL).call.phase, RP_PHASE_UNKNOWN);
 }
 
 static void the_injection_is_announced_unless_there_is_one(void **state)

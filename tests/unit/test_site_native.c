@@ -31,8 +31,8 @@ __attribute__((noinline)) static void collective(void)
     struct rp_site_finding finding = {0};
     struct rp_site_query query = {.tables = &tables, .caller = __builtin_return_address(0)};
     rp_site_from_native(&query, &finding);
-    assert_string_equal(rp_module_name(tables.modules, finding.module), "by offset");
-    said = finding.phase;
+    assert_string_equal(rp_module_name(tables.modules, finding.call.module), "by offset");
+    said = finding.call.phase;
 }
 
 __attribute__((noinline)) static void hook(void)
@@ -100,7 +100,7 @@ __attribute__((noinline)) static void from_above_the_engine(void)
     struct rp_site_finding finding = {0};
     struct rp_site_query query = {.tables = &tables, .caller = caller_of_engine};
     rp_site_from_native(&query, &finding);
-    said = finding.phase;
+    said = finding.call.phase;
 }
 
 __attribute__((noinline)) static void call_engine(void)

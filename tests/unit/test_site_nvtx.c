@@ -34,8 +34,16 @@ static void says(const char *module, enum rp_phase phase)
     uint64_t counted[RP_SEEN_MAX / 64] = {0};
     const struct rp_site_query collective = {.tables = &tables, .counted = counted};
     rp_site_from_nvtx(&collective, &finding);
-    assert_string_equal(rp_module_name(tables.modules, finding.module), module);
-    assert_int_equal(finding.phase, phase);
+    assert_string_equal(rp_module_name(tables.modules, finding.call.module), module);
+    assert_int_equal(finding.call.phase, phase);
+}
+
+static void launches_are(const char *module, enum rp_phase phase)
+{
+    struct rp_site_finding finding = {0};
+    rp_site_from_nvtx(&query, &finding);
+    assert_string_equal(rp_module_name(tables.modules, finding.launches.module), module);
+    assert_int_equal(finding.launches.phase, phase);
 }
 
 static const void *no_table(uint32_t id)
@@ -82,6 +90,32 @@ static void module_and_phase_may_come_from_two_ranges(void **state)
     nvtxRangePop();
 }
 
+/* What gathers ahead names its gather alone. */
+static void launches_belong_to_what_is_around_a_range_of_calls(void **state)
+{
+    (void)state;
+    nvtxRangePushA("ahead of backward layers.1");
+    launches_are("-", RP_PHASE_UNKNOWN);
+    nvtxRangePop();
+    nvtxRangePushA("recompute layers.3");
+    launches_are("layers.3", RP_PHASE_RECOMPUTE);
+    nvtxRangePushA("ahead of backward layers.2");
+    says("layers.2", RP_PHASE_BACKWARD);
+    launches_are("layers.3", RP_PHASE_RECOMPUTE);
+    struct rp_site_events here = rp_site_here(NULL);
+    assert_string_equal(rp_module_name(tables.modules, here.call.module), "layers.2");
+    assert_string_equal(rp_module_name(tables.modules, here.launches.module), "layers.3");
+    nvtxRangePop();
+    nvtxRangePop();
+    nvtxRangePushA("forward");
+    nvtxRangePushA("ahead of backward layers.2");
+    here = rp_site_here(NULL); /* what is around has no module */
+    assert_string_equal(rp_module_name(tables.modules, here.launches.module), "layers.2");
+    assert_int_equal(here.launches.phase, RP_PHASE_FORWARD);
+    nvtxRangePop();
+    nvtxRangePop();
+}
+
 static void pops_without_a_push_do_nothing(void **state)
 {
     (void)state;
@@ -121,8 +155,8 @@ static void long_texts_are_cut(void **state)
     }
     struct rp_site_finding finding = {0};
     rp_site_from_nvtx(&query, &finding);
-    assert_int_equal(finding.phase, RP_PHASE_FORWARD);
-    assert_in_range(strlen(rp_module_name(tables.modules, finding.module)), 900, 1100);
+    assert_int_equal(finding.call.phase, RP_PHASE_FORWARD);
+    assert_in_range(strlen(rp_module_name(tables.modules, finding.call.module)), 900, 1100);
     for (int i = 0; i < 40; i++)
         nvtxRangePop();
     says("-", RP_PHASE_UNKNOWN);
@@ -448,7 +482,10 @@ static int start(void **state)
 {
     (void)state;
     unsetenv("NVTX_INJECTION64_PATH");
-    tables = site_world_tables("[domain]\n"
+    tables = site_world_tables("[ahead]\n"
+                               "nvtx = ahead of {phase} {module}\n"
+                               "launches = no\n"
+                               "[domain]\n"
                                "nvtx = unit {n}: {what}\n"
                                "domain = frame*\n"
                                "module = \"{what} of {n}\"\n"
@@ -473,6 +510,7 @@ int main(void)
         cmocka_unit_test(a_step_that_was_open_is_told_once),
         cmocka_unit_test(ranges_nest),
         cmocka_unit_test(module_and_phase_may_come_from_two_ranges),
+        cmocka_unit_test(launches_belong_to_what_is_around_a_range_of_calls),
         cmocka_unit_test(pops_without_a_push_do_nothing),
         cmocka_unit_test(ranges_beyond_the_last_place_pair),
         cmocka_unit_test(long_texts_are_cut),

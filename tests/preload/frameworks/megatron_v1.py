@@ -44,15 +44,18 @@ class GradReducePipeline:
 class MegatronFSDP:
     def __init__(self, groups, names):
         buffer = ParamAndGradBuffer(groups, names)
-        self.gathers, self.reductions = AllGatherPipeline(buffer), GradReducePipeline(buffer)
+        self.all_gather_pipeline, self.reductions = AllGatherPipeline(buffer), GradReducePipeline(buffer)
         self._register_fsdp_hooks()
 
-    def _register_fsdp_hooks(self):
-        def _pre_forward_param_unshard(module, buckets):
-            self.gathers.all_gather_params([[bucket] for bucket in buckets])
+    def all_gather_and_wait_parameters_ready(self, params, buckets):
+        self.all_gather_pipeline.all_gather_params([[bucket] for bucket in buckets])
 
-        def _pre_backward_param_unshard(module, buckets):
-            self.gathers.all_gather_params([[bucket] for bucket in buckets])
+    def _register_fsdp_hooks(self):
+        def _pre_forward_param_unshard(params, buckets):
+            self.all_gather_and_wait_parameters_ready(params, buckets)
+
+        def _pre_backward_param_unshard(params, buckets):
+            self.all_gather_and_wait_parameters_ready(params, buckets)
 
         def _process_post_backward_gradients(buckets):
             self.reductions._bucket_group_gradient_reduce(buckets)
@@ -61,4 +64,4 @@ class MegatronFSDP:
         self.after_backward = _process_post_backward_gradients
 
     def start_param_sync(self):
-        self.gathers.async_bucket_gather(1)
+        self.all_gather_pipeline.async_bucket_gather(1)
