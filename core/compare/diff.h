@@ -78,6 +78,11 @@ struct rp_diff_point {
     size_t step;    /* of the place, in the left run, from 0 */
     uint64_t place; /* grows along the unified order of the left rank: of one step the smaller, the earlier */
     struct rp_diff_side left, right;
+    /* If LAUNCHES is one of the classes: the first launches in a row, of one event, that differ. */
+    struct {
+        struct rp_event event; /* its module is a number of the diff's modules */
+        uint64_t left, right;  /* how many; 0: there are none of this event */
+    } launches;
 };
 
 #define RP_DIFF_ALL_STEPS SIZE_MAX

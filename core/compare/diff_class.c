@@ -106,17 +106,23 @@ enum rp_status rp_diff_rank_open(struct rp_pair_part left, struct rp_pair_part r
         return status;
     rank.left_next = next_of_threads(left.trace);
     rank.right_next = next_of_threads(right.trace);
-    if (rank.left_next == NULL || rank.right_next == NULL) {
+    status = rank.left_next == NULL || rank.right_next == NULL ? RP_NO_MEMORY : RP_OK;
+    if (status == RP_OK)
+        status = rp_launch_parts_create(left.trace, &rank.left_launches);
+    if (status == RP_OK)
+        status = rp_launch_parts_create(right.trace, &rank.right_launches);
+    if (status == RP_OK)
+        *rank_out = rank;
+    else
         rp_diff_rank_close(&rank);
-        return RP_NO_MEMORY;
-    }
-    *rank_out = rank;
-    return RP_OK;
+    return status;
 }
 
 void rp_diff_rank_close(struct rp_diff_rank *rank)
 {
     free(rank->left_next);
     free(rank->right_next);
+    rp_launch_parts_free(&rank->left_launches);
+    rp_launch_parts_free(&rank->right_launches);
     rp_pairs_free(&rank->pairs);
 }

@@ -7,6 +7,7 @@
 #define RP_DIFF_CLASS_H
 
 #include "core/compare/diff.h"
+#include "core/compare/launch_parts.h"
 #include "core/compare/pair.h"
 
 /* One rank of both runs while it is compared. */
@@ -14,6 +15,7 @@ struct rp_diff_rank {
     struct rp_pair_part left, right;
     struct rp_pairs pairs;
     uint32_t *left_next, *right_next; /* per op the next compared one of its thread, or RP_PAIR_NONE */
+    struct rp_launch_parts left_launches, right_launches;
 };
 
 /* Pairs the ops. The caller closes it. RP_NO_MEMORY; RP_UNSUPPORTED. */

@@ -4,11 +4,17 @@
 
 /* ---------------------------------------------------------------- the sides of a point */
 
+/* The number in `modules` of one of the trace's modules. */
+static uint32_t copy_module(struct rp_modules *modules, const struct rp_trace *trace, uint32_t module)
+{
+    const char *name = rp_module_name(trace->modules, module);
+    return rp_module_intern(modules, name, strlen(name));
+}
+
 static struct rp_op copy_op(struct rp_modules *modules, const struct rp_trace *trace, size_t index)
 {
     struct rp_op op = trace->ops[index].op;
-    const char *name = rp_module_name(trace->modules, op.module);
-    op.module = rp_module_intern(modules, name, strlen(name));
+    op.module = copy_module(modules, trace, op.module);
     return op;
 }
 
@@ -66,6 +72,17 @@ static size_t step_of_place(const struct rp_diff_rank *rank, uint64_t place)
     return rp_timeline_step_of(rank->left.timeline, place == 0 ? 0 : (size_t)((place - 1) / 2));
 }
 
+static void fill_launches(struct rp_diff_point *point, struct rp_modules *modules, const struct rp_diff_rank *rank,
+                          const struct rp_diff_place *place)
+{
+    struct rp_launch_difference difference =
+        rp_launch_parts_compare(&rank->left_launches, place->i, &rank->right_launches, place->j);
+    point->launches.event.module = copy_module(modules, difference.trace, difference.event.module);
+    point->launches.event.phase = difference.event.phase;
+    point->launches.left = difference.left;
+    point->launches.right = difference.right;
+}
+
 static void complete(struct rp_diff_point *point, struct rp_modules *modules, const struct rp_diff_rank *rank,
                      const struct rp_diff_place *place)
 {
@@ -77,6 +94,8 @@ static void complete(struct rp_diff_point *point, struct rp_modules *modules, co
         fill_missing(&point->left, modules, &rank->left, &point->right, &rank->right, &rank->pairs, false);
     if (place->j == RP_PAIR_NONE)
         fill_missing(&point->right, modules, &rank->right, &point->left, &rank->left, &rank->pairs, true);
+    if (place->classes & RP_DIFF_BIT(RP_DIFF_LAUNCHES))
+        fill_launches(point, modules, rank, place);
 }
 
 /* It would become the first one of these classes. */

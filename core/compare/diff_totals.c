@@ -102,17 +102,23 @@ struct adding {
     size_t touched_count;
 };
 
-static uint32_t row_at(struct adding *adding, const struct rp_op *op)
+/* `event`: of the trace. */
+static uint32_t row_at(struct adding *adding, struct rp_event event)
 {
     const struct rp_modules *own = adding->part->trace->modules;
-    uint32_t module = op->module < rp_module_count(own) ? op->module : RP_MODULE_UNKNOWN;
-    uint32_t *row = &adding->row_at[(size_t)module * RP_PHASE_COUNT + op->phase];
+    uint32_t module = event.module < rp_module_count(own) ? event.module : RP_MODULE_UNKNOWN;
+    uint32_t *row = &adding->row_at[(size_t)module * RP_PHASE_COUNT + event.phase];
     if (*row == NO_ROW) {
         const char *name = rp_module_name(own, module);
-        struct rp_event event = {rp_module_intern(adding->modules, name, strlen(name)), (enum rp_phase)op->phase};
-        *row = find_row(adding->totals, event);
+        *row = find_row(adding->totals,
+                        (struct rp_event){rp_module_intern(adding->modules, name, strlen(name)), event.phase});
     }
     return *row;
+}
+
+static uint32_t row_of_op(struct adding *adding, const struct rp_op *op)
+{
+    return row_at(adding, (struct rp_event){op->module, (enum rp_phase)op->phase});
 }
 
 static enum rp_status count_ops(struct adding *adding)
@@ -122,13 +128,49 @@ static enum rp_status count_ops(struct adding *adding)
         const struct rp_op *op = &trace->ops[i].op;
         if (!rp_pair_compares((enum rp_op_kind)op->kind))
             continue;
-        uint32_t row = row_at(adding, op);
+        uint32_t row = row_of_op(adding, op);
         if (row == NO_ROW)
             return RP_NO_MEMORY;
         adding->totals->rows[row].ops[adding->which]++;
+        adding->totals->rows[row].launches[adding->which] += trace->ops[i].launches;
         adding->totals->rows[row].bytes[adding->which] += rp_op_bytes(op);
     }
     return RP_OK;
+}
+
+/* Whether they are behind an op of the compared steps; where no op of their thread is before them, by their time. */
+static bool is_in(const struct rp_pair_part *part, const struct rp_trace_part *launches)
+{
+    const struct rp_trace *trace = part->trace;
+    if (launches->op != RP_TRACE_NO_OP)
+        return launches->op >= part->from && launches->op < part->to;
+    return (part->from == 0 || launches->first >= trace->ops[part->from].op.begin) &&
+           (part->to == trace->op_count || launches->first < trace->ops[part->to].op.begin);
+}
+
+/* What was counted with their op, or with none, belongs to an event of its own. */
+static enum rp_status move_launches(struct adding *adding, const struct rp_trace_part *launches)
+{
+    const struct rp_trace *trace = adding->part->trace;
+    uint32_t to = row_at(adding, launches->event);
+    uint32_t from = launches->op != RP_TRACE_NO_OP ? row_of_op(adding, &trace->ops[launches->op].op) : to;
+    if (to == NO_ROW || from == NO_ROW)
+        return RP_NO_MEMORY;
+    if (launches->op != RP_TRACE_NO_OP)
+        adding->totals->rows[from].launches[adding->which] -= launches->count;
+    adding->totals->rows[to].launches[adding->which] += launches->count;
+    return RP_OK;
+}
+
+/* Those of ops that have parts (launch_parts.h). */
+static enum rp_status move_all_launches(struct adding *adding)
+{
+    const struct rp_trace *trace = adding->part->trace;
+    enum rp_status status = RP_OK;
+    for (size_t i = 0; i < trace->part_count && status == RP_OK; i++)
+        if (is_in(adding->part, &trace->parts[i]))
+            status = move_launches(adding, &trace->parts[i]);
+    return status;
 }
 
 /* ---------------------------------------------------------------- times of steps */
@@ -145,7 +187,7 @@ static enum rp_status add_sample(struct sample_list *list, uint32_t row, double 
 
 static void add_time(struct adding *adding, const struct rp_op *op, const struct rp_op *next)
 {
-    uint32_t row = row_at(adding, op);
+    uint32_t row = row_of_op(adding, op);
     double ns = (double)(next->begin - op->begin) * adding->part->trace->ns_per_tick;
     if (adding->ns[row] < 0) {
         adding->ns[row] = 0;
@@ -213,7 +255,8 @@ static enum rp_status adding_open(struct adding *adding)
     if (adding->row_at == NULL)
         return RP_NO_MEMORY;
     memset(adding->row_at, 0xff, events * sizeof(*adding->row_at)); /* NO_ROW */
-    return count_ops(adding);
+    enum rp_status status = count_ops(adding);
+    return status == RP_OK ? move_all_launches(adding) : status;
 }
 
 /* All rows are known. */

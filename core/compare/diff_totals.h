@@ -36,6 +36,7 @@ struct rp_diff_time {
 struct rp_diff_total {
     struct rp_event event;     /* the module is a number of the diff's modules */
     uint64_t ops[2], bytes[2]; /* by enum rp_diff_which */
+    uint64_t launches[2];      /* that belong to it, behind ops of this or of other events */
     struct rp_diff_time time[2];
     bool retimed;
 };

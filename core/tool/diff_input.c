@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "core/compare/launch_parts.h"
 #include "core/tool/summary.h"
 
 #define BESIDE_MOST (48 << 20) /* bytes of a file */
@@ -68,12 +69,10 @@ static enum rp_status note_gap(struct rp_diff_input *input, int32_t rank)
     return RP_OK;
 }
 
-/* Only their number and digest behind each op are compared. */
+/* Of launches their number and digest behind each op are compared, and where they belong. */
 static void forget_launches(struct rp_trace *trace)
 {
-    free(trace->parts);
-    trace->parts = NULL;
-    trace->part_count = 0;
+    rp_launch_parts_shrink(trace);
     free(trace->launches);
     trace->launches = NULL;
     trace->launch_count = 0;

@@ -91,6 +91,18 @@ static void put_side(struct rp_json *json, const char *key, const struct rp_diff
     rp_json_end_object(json);
 }
 
+static void put_launches(struct rp_json *json, const struct rp_diff *diff, const struct rp_diff_point *point)
+{
+    if ((point->classes & RP_DIFF_BIT(RP_DIFF_LAUNCHES)) == 0)
+        return;
+    rp_json_object(json, "launches");
+    rp_json_text(json, "module", rp_module_name(diff->modules, point->launches.event.module));
+    rp_json_text(json, "phase", rp_phase_name(point->launches.event.phase));
+    rp_json_number(json, "a", (int64_t)point->launches.left);
+    rp_json_number(json, "b", (int64_t)point->launches.right);
+    rp_json_end_object(json);
+}
+
 static void put_point(struct rp_json *json, const char *key, const struct rp_diff *diff,
                       const struct rp_diff_point *point)
 {
@@ -110,6 +122,7 @@ static void put_point(struct rp_json *json, const char *key, const struct rp_dif
     rp_json_end_array(json);
     put_side(json, "a", diff, &point->left);
     put_side(json, "b", diff, &point->right);
+    put_launches(json, diff, point);
     rp_json_end_object(json);
 }
 
@@ -164,6 +177,7 @@ static void put_totals(struct rp_json *json, const struct rp_diff *diff)
         rp_json_text(json, "module", rp_module_name(diff->modules, total->event.module));
         rp_json_text(json, "phase", rp_phase_name(total->event.phase));
         put_both(json, "ops", total->ops[RP_DIFF_A], total->ops[RP_DIFF_B]);
+        put_both(json, "launches", total->launches[RP_DIFF_A], total->launches[RP_DIFF_B]);
         put_both(json, "bytes", total->bytes[RP_DIFF_A], total->bytes[RP_DIFF_B]);
         put_times(json, total->time, total->retimed);
         rp_json_end_object(json);

@@ -15,7 +15,11 @@ const char *rp_diff_class_text(enum rp_diff_class class);
 /* "layers.1 forward, all-gather 2.0 KiB bfloat16" */
 char *rp_diff_what(const struct rp_diff *diff, const struct rp_op *op, char *text, size_t size);
 
-/* "step 4, layers.1 forward, all-gather 2.0 KiB bfloat16, rank 0" */
+/*
+ * "step 4, layers.1 forward, all-gather 2.0 KiB bfloat16, rank 0"; where only the launches behind the op differ they
+ * are named by their own event: "step 4, layers.3 backward, launches behind all-gather 2.0 KiB bfloat16 of layers.2
+ * backward, rank 0".
+ */
 char *rp_diff_where(const struct rp_diff *diff, const struct rp_diff_point *point, char *text, size_t size);
 
 /* "communicator 0, position 25"; "" if the op has neither */

@@ -56,7 +56,7 @@ char *rp_diff_retimed_text(const struct rp_diff *diff, char *text, size_t size)
 bool rp_diff_total_differs(const struct rp_diff_total *total)
 {
     return total->ops[RP_DIFF_A] != total->ops[RP_DIFF_B] || total->bytes[RP_DIFF_A] != total->bytes[RP_DIFF_B] ||
-           total->retimed;
+           total->launches[RP_DIFF_A] != total->launches[RP_DIFF_B] || total->retimed;
 }
 
 /* "12.20 +-0.10": the median, and how far the quartiles are from it at most. */
@@ -74,8 +74,9 @@ static void print_row(FILE *out, int width, const char *module, const char *phas
 {
     char left[40], right[40];
     fprintf(out, "  %-*s  %-9s", width, module, phase);
-    fprintf(out, "  %8" PRIu64 "  %8" PRIu64 "  %14" PRIu64 "  %14" PRIu64, total->ops[RP_DIFF_A],
-            total->ops[RP_DIFF_B], total->bytes[RP_DIFF_A], total->bytes[RP_DIFF_B]);
+    fprintf(out, "  %8" PRIu64 "  %8" PRIu64 "  %10" PRIu64 "  %10" PRIu64 "  %14" PRIu64 "  %14" PRIu64,
+            total->ops[RP_DIFF_A], total->ops[RP_DIFF_B], total->launches[RP_DIFF_A], total->launches[RP_DIFF_B],
+            total->bytes[RP_DIFF_A], total->bytes[RP_DIFF_B]);
     fprintf(out, "  %16s  %16s%s\n", time_text(&total->time[RP_DIFF_A], left, sizeof(left)),
             time_text(&total->time[RP_DIFF_B], right, sizeof(right)), total->retimed ? "  retimed" : "");
 }
@@ -84,6 +85,7 @@ static void add(struct rp_diff_total *sum, const struct rp_diff_total *total)
 {
     for (int which = RP_DIFF_A; which <= RP_DIFF_B; which++) {
         sum->ops[which] += total->ops[which];
+        sum->launches[which] += total->launches[which];
         sum->bytes[which] += total->bytes[which];
     }
 }
@@ -98,8 +100,8 @@ static void print_head(FILE *out, const struct rp_diff *diff, int width, bool al
         fprintf(out,
                 "ms: host time in a step, from a call to the rank's next one, median of %zu steps in A and %zu in B\n",
                 step[RP_DIFF_A].samples, step[RP_DIFF_B].samples);
-    fprintf(out, "  %-*s  %-9s  %8s  %8s  %14s  %14s  %16s  %16s\n", width, "module", "phase", "ops A", "ops B",
-            "bytes A", "bytes B", "ms A", "ms B");
+    fprintf(out, "  %-*s  %-9s  %8s  %8s  %10s  %10s  %14s  %14s  %16s  %16s\n", width, "module", "phase", "ops A",
+            "ops B", "launches A", "launches B", "bytes A", "bytes B", "ms A", "ms B");
 }
 
 void rp_diff_totals_print(FILE *out, const struct rp_diff *diff, size_t most, bool all)

@@ -114,8 +114,9 @@ struct rp_trace_site {
 struct rp_trace_part {
     struct rp_event event;
     uint64_t count;
-    uint64_t first; /* ticks of the first one */
-    uint32_t op;    /* the op that they follow on their thread: index in the ops, or RP_TRACE_NO_OP */
+    uint64_t digest; /* of all behind the op up to its last one, as in the file's record */
+    uint64_t first;  /* ticks of the first one */
+    uint32_t op;     /* the op that they follow on their thread: index in the ops, or RP_TRACE_NO_OP */
     uint16_t thread;
 };
 #define RP_TRACE_NO_OP UINT32_MAX /* before the first op of their thread, or behind one that was lost */

@@ -205,6 +205,7 @@ static void join_stretch(struct rp_trace_parse *parse, struct join_table *table,
     struct rp_trace_part *part = &trace->parts[trace->part_count++];
     *part = (struct rp_trace_part){.event = event_of(parse, stretch->module, stretch->phase),
                                    .count = stretch->count - stretch->before,
+                                   .digest = stretch->digest,
                                    .first = stretch->first,
                                    .op = RP_TRACE_NO_OP,
                                    .thread = (uint16_t)stretch->thread};

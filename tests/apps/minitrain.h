@@ -146,6 +146,9 @@ void mt_queued(ncclResult_t result, const char *call);
 /* minitrain_comm.c: the collectives, each with its events, its site and its checksum. `phase` is that of training. */
 struct mt_slot *mt_gather(struct mt_trainer *t, const struct mt_pass *pass, enum mt_phase phase,
                           const struct mt_module *module);
+/* The same while another module is at work, for one that comes later. */
+struct mt_slot *mt_gather_ahead(struct mt_trainer *t, const struct mt_pass *pass, enum mt_phase phase,
+                                const struct mt_module *module);
 /* Two modules in one NCCL group. */
 void mt_gather_pair(struct mt_trainer *t, const struct mt_pass *pass, enum mt_phase phase,
                     const struct mt_module *const modules[2], struct mt_slot *slots_out[2]);

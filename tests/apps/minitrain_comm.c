@@ -86,15 +86,29 @@ static void finish_gather(struct mt_trainer *t, const struct mt_pass *pass, enum
     MT_CUDA(cudaEventRecord(slot->filled, t->gather));
 }
 
-struct mt_slot *mt_gather(struct mt_trainer *t, const struct mt_pass *pass, enum mt_phase phase,
-                          const struct mt_module *module)
+typedef void place(enum mt_phase phase, const char *module, mt_work *work, void *argument);
+
+static struct mt_slot *gather_at(place *at, struct mt_trainer *t, const struct mt_pass *pass, enum mt_phase phase,
+                                 const struct mt_module *module)
 {
     struct mt_slot *slot = take_slot(t, module);
     struct gather gather = {.t = t, .slot = slot, .phase = mt_phase_in(pass, phase)};
     mt_times_called(t);
-    mt_at(gather.phase, module->name, gather_alone, &gather);
+    at(gather.phase, module->name, gather_alone, &gather);
     finish_gather(t, pass, phase, slot);
     return slot;
+}
+
+struct mt_slot *mt_gather(struct mt_trainer *t, const struct mt_pass *pass, enum mt_phase phase,
+                          const struct mt_module *module)
+{
+    return gather_at(mt_at, t, pass, phase, module);
+}
+
+struct mt_slot *mt_gather_ahead(struct mt_trainer *t, const struct mt_pass *pass, enum mt_phase phase,
+                                const struct mt_module *module)
+{
+    return gather_at(mt_at_ahead, t, pass, phase, module);
 }
 
 void mt_gather_pair(struct mt_trainer *t, const struct mt_pass *pass, enum mt_phase phase,

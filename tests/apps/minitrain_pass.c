@@ -197,7 +197,7 @@ static struct mt_slot *gather_before(struct mt_trainer *t, const struct mt_pass 
 {
     if (execution == 0 || t->options->recompute == MT_RECOMPUTE_FSDP1)
         return NULL;
-    return mt_gather(t, pass, MT_BACKWARD, block_of(t, pass, execution - 1));
+    return mt_gather_ahead(t, pass, MT_BACKWARD, block_of(t, pass, execution - 1));
 }
 
 /* The output of the block, from its saved input. */

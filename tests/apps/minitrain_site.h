@@ -27,6 +27,8 @@ typedef void mt_work(void *argument);
 void mt_sites_open(const struct mt_options *options);
 /* Calls work(argument). `module` may be NULL. */
 void mt_at(enum mt_phase phase, const char *module, mt_work *work, void *argument);
+/* The same for what one module does ahead for another: a range is in the domain "ahead". */
+void mt_at_ahead(enum mt_phase phase, const char *module, mt_work *work, void *argument);
 
 /* minitrain_names.c: the same, by a function named after the phase and the module. */
 void mt_names_call(enum mt_phase phase, const char *module, mt_work *work, void *argument);

@@ -59,6 +59,16 @@ told_everywhere() {
     told_everywhere --sites nvtx
 }
 
+@test "launches behind a gather ahead belong to the layer whose backward issues it" {
+    record --sites nvtx
+    mv trace once
+    record --sites nvtx --recompute=fsdp2
+    told 2
+    run "$BUILD/reprise" diff once trace
+    [ "$status" = 1 ]
+    [[ ${lines[0]} =~ ^"different: step 1, layers.3 backward, launches behind all-gather "[^,]*" of layers.2 backward, rank 0: other kernel launches, "[0-9]+" in A, "[0-9]+" in B " ]]
+}
+
 @test "names of functions alone" {
     told_everywhere --sites native
 }

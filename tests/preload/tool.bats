@@ -513,7 +513,7 @@ END
     differs "step 1, layers.2 forward, all-gather 2.0 MiB bfloat16, rank 0: other module or phase, in B blocks.2 forward (communicator 0, position 2)" a name
     grep -q '^  B>        2  blocks.2  forward ' out
     make_trace launches launches=0
-    differs "step 4, layers.0 forward, all-gather 2.0 MiB bfloat16, rank 0: other kernel launches (communicator 0, position 27)" a launches
+    differs "step 4, layers.0 forward, launches behind all-gather 2.0 MiB bfloat16, rank 0: other kernel launches, 7 in A, 8 in B (communicator 0, position 27)" a launches
     has "first difference of kernel launches"
 }
 

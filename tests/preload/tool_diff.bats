@@ -76,6 +76,16 @@ case_of() {
     case_of microbatches-and-name 1 microbatches=2 rename=1 at=0
 }
 
+@test "diff: golden: launches behind a gather ahead are those of the layer that goes on" {
+    makes a prefetch=1
+    makes b prefetch=1 again=1
+    is_golden launches-ahead 1
+    [[ $(head -1 out) == "different: step 4, layers.1 backward, launches behind all-gather 2.0 MiB bfloat16 of layers.0 backward, rank 0: other kernel launches, 7 in A, 14 in B (communicator 0, position 33)" ]]
+    makes b prefetch=1 again=1 bytes=0 # named by the op, whose bytes differ too
+    reprise diff a b
+    grep -q '^  step 4, layers.0 backward, all-gather .*: other kernel launches of layers.1 backward, 7 in A, 14 in B, other bytes (' out
+}
+
 @test "diff: golden: what is missing is said" {
     case_of cut 0 finish=0 lost=2
     makes a ranks=3
@@ -160,6 +170,20 @@ case_of() {
 # json EXPRESSION: a value of out, which is called d.
 json() {
     python3 -c 'import json, sys; d = json.load(open("out")); print(json.dumps(eval(sys.argv[1])))' "$1"
+}
+
+@test "diff: --json of launches that belong elsewhere" {
+    command -v python3 > /dev/null || skip "no python3"
+    makes a prefetch=1
+    makes b prefetch=1 again=1
+    reprise diff a b --json
+    [ "$(json 'd["first"]["launches"]')" = '{"module": "layers.1", "phase": "backward", "a": 7, "b": 14}' ]
+    [ "$(json '[d["first"]["a"]["module"], d["first_bytes"]]')" = '["layers.0", null]' ]
+    [ "$(json '[e["launches"] for e in d["events"] if (e["module"], e["phase"]) == ("layers.1", "backward")]')" = \
+        '[{"a": 168, "b": 210}]' ]
+    reprise diff a b --json --steps 4 # two ranks, in each 14 behind two calls, and 7 again
+    [ "$(json '[e["launches"] for e in d["events"] if (e["module"], e["phase"]) == ("layers.1", "backward")]')" = \
+        '[{"a": 28, "b": 42}]' ]
 }
 
 @test "diff: --json" {

@@ -12,6 +12,9 @@
  *   jitter=0                   so many us at most that each call begins later, by chance
  *   seed=0                     contents are others
  *   recompute=0                1: backward gathers each layer twice, at first as recompute
+ *   prefetch=0                 1: backward gathers a layer ahead, in the hook of the one that comes before it: to that
+ *                              one the launches behind the gather belong
+ *   again=-1                   the layer that, with prefetch, computes its forward again there: more launches
  *   odd=0                      1: every op of the layers has another size, so that nothing repeats
  *   microbatches=1             passes of a step with the same weights
  *   replay=-1                  the step from which the run is replayed (-1: never): gathers have no fingerprints, the
@@ -68,6 +71,8 @@
     X(jitter, 0)       \
     X(seed, 0)         \
     X(recompute, 0)    \
+    X(prefetch, 0)     \
+    X(again, -1)       \
     X(odd, 0)          \
     X(microbatches, 1) \
     X(replay, -1)      \
@@ -107,6 +112,7 @@ struct maker {
     struct rp_trace_writer *writer;
     int rank;
     int step, microbatch;
+    int place; /* the layer to which the launches behind the next op belong, or -1: the op's */
     uint64_t now;
     uint64_t position[2];
 };
@@ -196,6 +202,19 @@ static void put_adam(struct maker *maker, uint64_t begin)
     put_singles(maker, begin, (uint64_t)set.adam, ADAM, part.event);
 }
 
+static struct rp_event put_launches(const struct maker *maker, const struct rp_op *op, uint64_t launches,
+                                    uint64_t digest)
+{
+    if (maker->place < 0) {
+        must(rp_trace_put_launches(maker->writer, 0, op->begin, launches, digest), "launches");
+        return (struct rp_event){op->module, (enum rp_phase)op->phase};
+    }
+    struct rp_trace_part part = {.event = {LAYER_MODULE + (uint32_t)maker->place, (enum rp_phase)op->phase},
+                                 .first = maker->now + 10};
+    must(rp_trace_put_part(maker->writer, 0, op->begin, launches, digest, 0, &part), "part");
+    return part.event;
+}
+
 static void put(struct maker *maker, const struct rp_op *op, uint64_t launches, uint64_t content)
 {
     struct rp_op written = *op;
@@ -204,8 +223,8 @@ static void put(struct maker *maker, const struct rp_op *op, uint64_t launches, 
         written.phase = RP_PHASE_UNKNOWN;
     }
     must(rp_trace_put_op(maker->writer, 0, &written), "op");
-    must(rp_trace_put_launches(maker->writer, 0, op->begin, launches, hash(launches, op->kind, op->phase)), "launches");
-    put_singles(maker, op->begin, launches, GEMM, (struct rp_event){written.module, (enum rp_phase)written.phase});
+    put_singles(maker, op->begin, launches, GEMM,
+                put_launches(maker, &written, launches, hash(launches, op->kind, op->phase)));
     if (op->flags & RP_OP_SAMPLED)
         content = hash(content, 1, 0);
     uint64_t fingerprint[2] = {content, ~content};
@@ -259,7 +278,8 @@ static void put_layer(struct maker *maker, enum rp_op_kind kind, int layer, enum
         op.redop = RP_REDOP_SUM;
     if (is_changed(maker, set.bytes, layer))
         content = ~content;
-    put(maker, &op, is_changed(maker, set.launches, layer) ? 8 : 7, content);
+    uint64_t again = maker->place >= 0 && is_changed(maker, set.again, maker->place) ? 7 : 0;
+    put(maker, &op, again + (is_changed(maker, set.launches, layer) ? 8 : 7), content);
     if (is_changed(maker, set.slow, layer))
         maker->now += 2000;
 }
@@ -314,6 +334,14 @@ static void put_beside(struct maker *maker)
     put_adam(maker, norm.begin);
 }
 
+/* The hook of a layer that gathers the next one of backward too. */
+static void put_ahead(struct maker *maker, int layer, uint64_t weights)
+{
+    maker->place = layer;
+    put_layer(maker, RP_OP_ALL_GATHER, layer - 1, RP_PHASE_BACKWARD, weights);
+    maker->place = -1;
+}
+
 /* Weights are new in every step, and the same in all its passes. */
 static void put_pass(struct maker *maker)
 {
@@ -329,7 +357,10 @@ static void put_pass(struct maker *maker)
         uint64_t weights = hash(generation, (uint64_t)layer, rank);
         if (set.recompute)
             put_layer(maker, RP_OP_ALL_GATHER, layer, RP_PHASE_RECOMPUTE, weights);
-        put_layer(maker, RP_OP_ALL_GATHER, layer, RP_PHASE_BACKWARD, weights);
+        if (!set.prefetch || layer == set.layers - 1)
+            put_layer(maker, RP_OP_ALL_GATHER, layer, RP_PHASE_BACKWARD, weights);
+        if (set.prefetch && layer > 0)
+            put_ahead(maker, layer, hash(generation, (uint64_t)layer - 1, rank));
         put_layer(maker, RP_OP_REDUCE_SCATTER, layer, RP_PHASE_BACKWARD, hash(batch, 100 + (uint64_t)layer, rank));
     }
 }
@@ -424,7 +455,7 @@ static void make_rank(const char *directory, int rank)
                                          .ticks_per_second = 1000000,
                                          .host = "node-a",
                                          .program = "train.py"};
-    struct maker maker = {.rank = rank, .now = identity.start_ticks};
+    struct maker maker = {.rank = rank, .place = -1, .now = identity.start_ticks};
     bool ends = set.end >= 0 && set.only == rank;
     int steps = ends && set.end < set.steps ? set.end : set.steps;
     must(trace_file_create(directory, &identity, &maker.writer), directory);

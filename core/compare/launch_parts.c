@@ -1,0 +1,124 @@
+#include "core/compare/launch_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/compare/op_name.h"
+
+#define NONE UINT32_MAX
+
+static bool says_nothing(const struct rp_trace *trace, const struct rp_trace_part *part)
+{
+    if (part->op >= trace->op_count)
+        return false;
+    const struct rp_trace_op *op = &trace->ops[part->op];
+    return part->count == op->launches &&
+           rp_event_is_same(part->event, (struct rp_event){op->op.module, (enum rp_phase)op->op.phase});
+}
+
+void rp_launch_parts_shrink(struct rp_trace *trace)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < trace->part_count; i++)
+        if (!says_nothing(trace, &trace->parts[i]))
+            trace->parts[kept++] = trace->parts[i];
+    trace->part_count = kept;
+    struct rp_trace_part *smaller = realloc(trace->parts, (kept + 1) * sizeof(*smaller));
+    if (smaller != NULL)
+        trace->parts = smaller;
+}
+
+enum rp_status rp_launch_parts_create(const struct rp_trace *trace, struct rp_launch_parts *parts_out)
+{
+    struct rp_launch_parts parts = {.trace = trace};
+    if (trace->part_count > 0 && (parts.first = malloc((trace->op_count + 1) * sizeof(*parts.first))) == NULL)
+        return RP_NO_MEMORY;
+    if (parts.first != NULL)
+        memset(parts.first, 0xff, trace->op_count * sizeof(*parts.first)); /* NONE */
+    for (size_t i = trace->part_count; i-- > 0;)
+        if (trace->parts[i].op < trace->op_count)
+            parts.first[trace->parts[i].op] = (uint32_t)i;
+    *parts_out = parts;
+    return RP_OK;
+}
+
+void rp_launch_parts_free(struct rp_launch_parts *parts)
+{
+    free(parts->first);
+}
+
+/* ---------------------------------------------------------------- the parts of one op */
+
+struct walk {
+    const struct rp_launch_parts *parts;
+    uint32_t at;                  /* index of the next part, or NONE */
+    struct rp_trace_part implied; /* of an op without parts */
+};
+
+static struct walk walk_begin(const struct rp_launch_parts *parts, uint32_t i)
+{
+    const struct rp_trace_op *op = &parts->trace->ops[i];
+    struct walk walk = {.parts = parts, .at = parts->first != NULL ? parts->first[i] : NONE};
+    if (walk.at == NONE)
+        walk.implied = (struct rp_trace_part){
+            .event = {op->op.module, (enum rp_phase)op->op.phase}, .count = op->launches, .digest = op->launch_digest};
+    return walk;
+}
+
+/* The next part of that op, or NONE: those of other threads may be in between. */
+static uint32_t next_of(const struct rp_trace *trace, uint32_t at)
+{
+    for (size_t i = (size_t)at + 1; i < trace->part_count; i++)
+        if (trace->parts[i].thread == trace->parts[at].thread)
+            return trace->parts[i].op == trace->parts[at].op ? (uint32_t)i : NONE;
+    return NONE;
+}
+
+/* False: there are no more. */
+static bool walk_next(struct walk *walk, struct rp_trace_part *part_out)
+{
+    *part_out = walk->implied;
+    walk->implied.count = 0;
+    if (walk->at == NONE)
+        return part_out->count > 0;
+    *part_out = walk->parts->trace->parts[walk->at];
+    walk->at = next_of(walk->parts->trace, walk->at);
+    return true;
+}
+
+/* ---------------------------------------------------------------- comparing */
+
+static bool events_differ(const struct rp_trace *left, struct rp_event a, const struct rp_trace *right,
+                          struct rp_event b)
+{
+    struct rp_op in_a = {.module = a.module, .phase = (uint8_t)a.phase};
+    struct rp_op in_b = {.module = b.module, .phase = (uint8_t)b.phase};
+    return rp_op_name_differs(left, &in_a, right, &in_b);
+}
+
+/* `a` and `b`: NULL where that side has no more. */
+static struct rp_launch_difference difference(const struct rp_trace *left, const struct rp_trace_part *a,
+                                              const struct rp_trace *right, const struct rp_trace_part *b)
+{
+    bool alike = a != NULL && b != NULL && !events_differ(left, a->event, right, b->event);
+    if (a != NULL && (b == NULL || rp_event_is_named(a->event)))
+        return (struct rp_launch_difference){left, a->event, a->count, alike ? b->count : 0};
+    return (struct rp_launch_difference){right, b->event, alike ? a->count : 0, b->count};
+}
+
+struct rp_launch_difference rp_launch_parts_compare(const struct rp_launch_parts *left, uint32_t i,
+                                                    const struct rp_launch_parts *right, uint32_t j)
+{
+    struct walk walk_left = walk_begin(left, i), walk_right = walk_begin(right, j);
+    struct rp_trace_part a, b;
+    for (;;) {
+        bool has_a = walk_next(&walk_left, &a), has_b = walk_next(&walk_right, &b);
+        if (!has_a && !has_b)
+            break;
+        if (!has_a || !has_b || a.count != b.count || a.digest != b.digest ||
+            events_differ(left->trace, a.event, right->trace, b.event))
+            return difference(left->trace, has_a ? &a : NULL, right->trace, has_b ? &b : NULL);
+    }
+    const struct rp_op *op = &left->trace->ops[i].op; /* a file that contradicts itself */
+    return (struct rp_launch_difference){.trace = left->trace, .event = {op->module, (enum rp_phase)op->phase}};
+}
