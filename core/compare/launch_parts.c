@@ -74,16 +74,16 @@ static uint32_t next_of(const struct rp_trace *trace, uint32_t at)
     return NONE;
 }
 
-/* False: there are no more. */
-static bool walk_next(struct walk *walk, struct rp_trace_part *part_out)
+/* Of no launches: there are no more. */
+static struct rp_trace_part walk_next(struct walk *walk)
 {
-    *part_out = walk->implied;
+    struct rp_trace_part part = walk->implied;
     walk->implied.count = 0;
     if (walk->at == NONE)
-        return part_out->count > 0;
-    *part_out = walk->parts->trace->parts[walk->at];
+        return part;
+    part = walk->parts->trace->parts[walk->at];
     walk->at = next_of(walk->parts->trace, walk->at);
-    return true;
+    return part;
 }
 
 /* ---------------------------------------------------------------- comparing */
@@ -96,12 +96,13 @@ static bool events_differ(const struct rp_trace *left, struct rp_event a, const 
     return rp_op_name_differs(left, &in_a, right, &in_b);
 }
 
-/* `a` and `b`: NULL where that side has no more. */
+/* What is said of two parts that differ. Of one that is not there the count is 0. */
 static struct rp_launch_difference difference(const struct rp_trace *left, const struct rp_trace_part *a,
                                               const struct rp_trace *right, const struct rp_trace_part *b)
 {
-    bool alike = a != NULL && b != NULL && !events_differ(left, a->event, right, b->event);
-    if (a != NULL && (b == NULL || rp_event_is_named(a->event)))
+    bool both = a->count > 0 && b->count > 0;
+    bool alike = both && !events_differ(left, a->event, right, b->event);
+    if (b->count == 0 || (both && rp_event_is_named(a->event)))
         return (struct rp_launch_difference){left, a->event, a->count, alike ? b->count : 0};
     return (struct rp_launch_difference){right, b->event, alike ? a->count : 0, b->count};
 }
@@ -111,14 +112,13 @@ struct rp_launch_difference rp_launch_parts_compare(const struct rp_launch_parts
 {
     struct walk walk_left = walk_begin(left, i), walk_right = walk_begin(right, j);
     struct rp_trace_part a, b;
-    for (;;) {
-        bool has_a = walk_next(&walk_left, &a), has_b = walk_next(&walk_right, &b);
-        if (!has_a && !has_b)
-            break;
-        if (!has_a || !has_b || a.count != b.count || a.digest != b.digest ||
-            events_differ(left->trace, a.event, right->trace, b.event))
-            return difference(left->trace, has_a ? &a : NULL, right->trace, has_b ? &b : NULL);
-    }
+    do {
+        a = walk_next(&walk_left);
+        b = walk_next(&walk_right);
+        if (a.count != b.count ||
+            (a.count > 0 && (a.digest != b.digest || events_differ(left->trace, a.event, right->trace, b.event))))
+            return difference(left->trace, &a, right->trace, &b);
+    } while (a.count > 0);
     const struct rp_op *op = &left->trace->ops[i].op; /* a file that contradicts itself */
     return (struct rp_launch_difference){.trace = left->trace, .event = {op->module, (enum rp_phase)op->phase}};
 }
