@@ -69,6 +69,17 @@ told_everywhere() {
     [[ ${lines[0]} =~ ^"different: step 1, layers.3 backward, launches behind all-gather "[^,]*" of layers.2 backward, rank 0: other kernel launches, "[0-9]+" in A, "[0-9]+" in B " ]]
 }
 
+# Names of replayed gathers are those that were learned, without a look at the stack.
+@test "launches behind a gather that is served belong where they did when it was learned" {
+    REPRISE_TRACE=$PWD/trace REPRISE_MODE=replay REPRISE_DETAIL=launches LD_PRELOAD=$PWD/libreprise.so timeout 100 \
+        "$BUILD/minitrain" --timeout 80 --dim 16 --steps 24 > /dev/null 2>&1
+    "$BUILD/reprise" show trace --csv --step all | grep -q ',layers.1,backward,all-gather,.*,memory$'
+    "$BUILD/reprise" show trace --step all --launches | awk '
+        / all-gather | reduce-scatter / { ahead = $2 == "layers.1" && $3 == "backward" && $4 == "all-gather" }
+        / thread [0-9]+ / && ahead { launches++; wrong += !/ [(]layers.2 backward[)]$/ }
+        END { exit launches == 0 || wrong > 0 }'
+}
+
 @test "names of functions alone" {
     told_everywhere --sites native
 }
