@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "core/event.h"
+#include "core/issue.h"
 #include "core/op.h"
 #include "core/status.h"
 
@@ -134,6 +135,16 @@ struct rp_trace_launch {
     uint16_t thread;
 };
 
+/* A gather of ours ahead of its call. */
+struct rp_trace_issue {
+    struct rp_issue of;
+    uint32_t op; /* that it was served to, which began no earlier: index in the ops; RP_TRACE_NO_OP: none is known */
+};
+
+struct rp_trace_used { /* one that was served */
+    uint32_t op, issue;
+};
+
 /* ---------------------------------------------------------------- writing */
 
 /* Made by rp_trace_spool_create() (trace_writer.h), before it is known where its file goes. */
@@ -168,6 +179,8 @@ enum rp_status rp_trace_put_state(struct rp_trace_writer *writer, enum rp_trace_
                                   uint64_t ticks, const char *text);
 enum rp_status rp_trace_put_loss(struct rp_trace_writer *writer, uint32_t thread, uint64_t launches, uint64_t ops,
                                  uint64_t fingerprints);
+enum rp_status rp_trace_put_issue(struct rp_trace_writer *writer, const struct rp_issue *issue);
+enum rp_status rp_trace_put_issue_use(struct rp_trace_writer *writer, const struct rp_issue_use *use);
 enum rp_status rp_trace_put_clock(struct rp_trace_writer *writer, uint64_t ticks, uint64_t wall_ns);
 
 /* Writes the block in memory with one write(2): what is flushed survives a kill of the process. */
@@ -222,6 +235,10 @@ struct rp_trace {
     size_t part_count;
     struct rp_trace_launch *launches; /* of each thread in order */
     size_t launch_count;
+    struct rp_trace_issue *issues; /* sorted by begin */
+    size_t issue_count;
+    struct rp_trace_used *used; /* sorted by op, of each at most one */
+    size_t used_count;
     struct rp_trace_site *sites; /* sorted by number */
     size_t site_count;
     struct rp_trace_kernel *kernels; /* sorted by hash */
@@ -256,6 +273,9 @@ const struct rp_trace_comm *rp_trace_find_comm(const struct rp_trace *trace, uin
 
 /* The mangled name of a kernel, or NULL. */
 const char *rp_trace_kernel_name(const struct rp_trace *trace, uint64_t hash);
+
+/* The gather ahead that was served to the op at that index, or NULL. */
+const struct rp_trace_issue *rp_trace_issue_of(const struct rp_trace *trace, size_t op);
 
 /* Nanoseconds from the trace's start to `ticks`. */
 double rp_trace_ns(const struct rp_trace *trace, uint64_t ticks);

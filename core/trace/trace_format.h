@@ -12,7 +12,7 @@
 #include "core/trace/trace.h"
 
 #define RP_FILE_MAGIC "RPTRACE\n" /* 8 bytes, not terminated */
-#define RP_FILE_MINOR 1u
+#define RP_FILE_MINOR 2u
 #define RP_FILE_BYTE_ORDER 0x01020304u
 #define RP_BLOCK_MAGIC 0x4b425052u      /* "RPBK" on a little-endian machine */
 #define RP_BLOCK_PAYLOAD_MAX (1u << 20) /* a longer one is corrupt */
@@ -39,7 +39,9 @@
     X(END, 11)             \
     X(SITE, 12)            \
     X(SITE_COUNT, 13)      \
-    X(LAUNCH, 14)
+    X(LAUNCH, 14)          \
+    X(ISSUE, 15)           \
+    X(ISSUE_USE, 16)
 
 enum rp_file_record_type {
 #define X(name, value) RP_FILE_##name = (value),
@@ -192,6 +194,16 @@ struct rp_file_launch {
     uint16_t phase;
 };
 
+struct rp_file_issue {
+    struct rp_file_record record;
+    struct rp_issue issue;
+};
+
+struct rp_file_issue_use {
+    struct rp_file_record record;
+    struct rp_issue_use use;
+};
+
 _Static_assert(sizeof(struct rp_file_header) == 64, "as drawn");
 _Static_assert(sizeof(struct rp_file_block) == 24, "as drawn");
 _Static_assert(sizeof(struct rp_file_process) == 336, "as drawn");
@@ -204,5 +216,7 @@ _Static_assert(sizeof(struct rp_file_loss) == 40, "as drawn");
 _Static_assert(offsetof(struct rp_file_site, texts) == 16, "as drawn");
 _Static_assert(sizeof(struct rp_file_site_count) == 24, "as drawn");
 _Static_assert(sizeof(struct rp_file_launch) == 72, "as drawn");
+_Static_assert(sizeof(struct rp_file_issue) == 64, "as drawn");
+_Static_assert(sizeof(struct rp_file_issue_use) == 32, "as drawn");
 
 #endif

@@ -401,6 +401,8 @@ enum rp_status rp_trace_parse_finish(struct rp_trace_parse *parse)
     enum rp_status status = join_launches(parse);
     if (status == RP_OK)
         status = join_fingerprints(parse);
+    if (status == RP_OK)
+        status = rp_trace_issue_join(&parse->issues, parse->trace);
     if (status != RP_OK)
         return status;
     sort_comms(parse->trace);

@@ -252,6 +252,20 @@ static enum rp_status take_fingerprint(struct rp_trace_parse *parse, const struc
     return RP_OK;
 }
 
+static enum rp_status take_issue(struct rp_trace_parse *parse, const struct rp_file_record *record,
+                                 const char **cause_out)
+{
+    *cause_out = "the number of gathers ahead is out of range";
+    return rp_trace_issue_take(&parse->issues, parse->trace, record);
+}
+
+static enum rp_status take_issue_use(struct rp_trace_parse *parse, const struct rp_file_record *record,
+                                     const char **cause_out)
+{
+    (void)cause_out;
+    return rp_trace_issue_take_use(&parse->issues, record);
+}
+
 static enum rp_status take_kernel(struct rp_trace_parse *parse, const struct rp_file_record *record,
                                   const char **cause_out)
 {
@@ -351,6 +365,8 @@ static const struct {
     [RP_FILE_SITE] = {sizeof(struct rp_file_site), take_site},
     [RP_FILE_SITE_COUNT] = {sizeof(struct rp_file_site_count), take_site_count},
     [RP_FILE_LAUNCH] = {sizeof(struct rp_file_launch), take_launch},
+    [RP_FILE_ISSUE] = {sizeof(struct rp_file_issue), take_issue},
+    [RP_FILE_ISSUE_USE] = {sizeof(struct rp_file_issue_use), take_issue_use},
 };
 
 static enum rp_status take_record(struct rp_trace_parse *parse, const struct rp_file_record *record,
@@ -397,4 +413,5 @@ void rp_trace_parse_free(struct rp_trace_parse *parse)
     free(parse->last_op);
     free(parse->last_stretch);
     free(parse->last_call);
+    rp_trace_issue_free(&parse->issues);
 }

@@ -8,6 +8,7 @@
 
 #include "core/trace/trace.h"
 #include "core/trace/trace_format.h"
+#include "core/trace/trace_issue.h"
 
 struct rp_file_number { /* the number that the file gives to a module, and ours */
     uint32_t in_file;
@@ -41,6 +42,7 @@ struct rp_trace_parse {
     size_t fingerprints_count, fingerprints_room;
     size_t modules_count, modules_room;
     size_t ops_room, comms_room, states_room, sites_room, kernels_room;
+    struct rp_trace_issue_parse issues;
     struct rp_file_clock clock; /* the last one; ticks 0: none */
     bool ended;
 };

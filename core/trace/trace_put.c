@@ -197,6 +197,24 @@ enum rp_status rp_trace_put_loss(struct rp_trace_writer *writer, uint32_t thread
     return RP_OK;
 }
 
+enum rp_status rp_trace_put_issue(struct rp_trace_writer *writer, const struct rp_issue *issue)
+{
+    enum rp_status status;
+    struct rp_file_issue *record = rp_trace_reserve(writer, RP_FILE_ISSUE, sizeof *record, &status);
+    if (record != NULL)
+        record->issue = *issue;
+    return status;
+}
+
+enum rp_status rp_trace_put_issue_use(struct rp_trace_writer *writer, const struct rp_issue_use *use)
+{
+    enum rp_status status;
+    struct rp_file_issue_use *record = rp_trace_reserve(writer, RP_FILE_ISSUE_USE, sizeof *record, &status);
+    if (record != NULL)
+        record->use = *use;
+    return status;
+}
+
 enum rp_status rp_trace_put_clock(struct rp_trace_writer *writer, uint64_t ticks, uint64_t wall_ns)
 {
     enum rp_status status;

@@ -270,6 +270,8 @@ void rp_trace_free(struct rp_trace *trace)
     free(trace->kernels);
     free(trace->parts);
     free(trace->launches);
+    free(trace->issues);
+    free(trace->used);
     free(trace->ops);
     free(trace->comms);
     if (trace->modules != NULL)

@@ -127,7 +127,7 @@ static void free_held(struct rp_trace_writer *writer)
 static bool may_be_refused(enum rp_file_record_type type)
 {
     return type == RP_FILE_OP || type == RP_FILE_LAUNCHES || type == RP_FILE_LAUNCH || type == RP_FILE_FINGERPRINT ||
-           type == RP_FILE_LOSS || type == RP_FILE_SITE_COUNT;
+           type == RP_FILE_LOSS || type == RP_FILE_SITE_COUNT || type == RP_FILE_ISSUE || type == RP_FILE_ISSUE_USE;
 }
 
 void *rp_trace_reserve(struct rp_trace_writer *writer, enum rp_file_record_type type, size_t bytes,

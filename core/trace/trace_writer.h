@@ -11,9 +11,9 @@
 #include "core/trace/trace_format.h"
 
 /*
- * A writer that keeps what is put in memory. When `limit` bytes are held, ops, launches, fingerprints, losses and
- * counts are refused with RP_FULL; names, sites, communicators and states, which come once, are not. The caller owns
- * the writer. RP_NO_MEMORY.
+ * A writer that keeps what is put in memory. When `limit` bytes are held, ops, launches, fingerprints, losses,
+ * counts and gathers ahead are refused with RP_FULL; names, sites, communicators and states, which come once, are not.
+ * The caller owns the writer. RP_NO_MEMORY.
  */
 enum rp_status rp_trace_spool_create(size_t limit, struct rp_trace_writer **writer_out);
 

@@ -110,7 +110,7 @@ static void copy_record(struct file *file)
 
 static void change_kind(struct file *file)
 {
-    uint16_t type = (uint16_t)(rand() % (RP_FILE_LAUNCH + 2));
+    uint16_t type = (uint16_t)(rand() % (RP_FILE_ISSUE_USE + 2));
     memcpy(file->data + pick(file).offset, &type, sizeof(type));
 }
 

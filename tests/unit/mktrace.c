@@ -21,6 +21,8 @@
  *                              first one of a layer is kept and the others come from memory
  *   miss, withdraw = number of the layer of which these are repaired, or withdrawn instead (-1: none), from `at` on
  *   ahead=-1                   the layer whose gathers, from `at` on, are all served from what was gathered ahead
+ *   unused=-1                  the layer whose gathers are gathered ahead, from `at` on, for nothing
+ *   live=0                     1: what is gathered ahead is from a live buffer
  *   names=1                    0: what comes from memory has no names
  *   forks=0                    how often the process forked
  *   fingerprints=1 finish=1    whether ops have fingerprints, and whether the file is completed
@@ -79,6 +81,8 @@
     X(miss, -1)        \
     X(withdraw, -1)    \
     X(ahead, -1)       \
+    X(unused, -1)      \
+    X(live, 0)         \
     X(names, 1)        \
     X(forks, 0)        \
     X(fingerprints, 1) \
@@ -115,6 +119,7 @@ struct maker {
     int place; /* the layer to which the launches behind the next op belong, or -1: the op's */
     uint64_t now;
     uint64_t position[2];
+    uint64_t issues; /* gathers ahead so far */
 };
 
 static void must(enum rp_status status, const char *what)
@@ -249,6 +254,23 @@ static uint16_t replay_flags(const struct maker *maker, int layer, enum rp_phase
     return is_changed(maker, set.miss, layer) ? RP_OP_VOTED | RP_OP_STORED : RP_OP_VOTED | RP_OP_HIT;
 }
 
+/* Its gather, issued ahead behind the call before the last one. */
+static void put_issue(struct maker *maker, const struct rp_op *op)
+{
+    const struct rp_issue issue = {.comm = op->comm,
+                                   .source = set.live ? RP_ISSUE_LIVE : RP_ISSUE_SNAPSHOT,
+                                   .number = ++maker->issues,
+                                   .behind = op->position > 2 ? op->position - 2 : 0,
+                                   .position = op->position,
+                                   .begin = op->begin - 1500,
+                                   .end = op->begin - 1480,
+                                   .bytes = rp_op_bytes(op)};
+    const struct rp_issue_use use = {.comm = op->comm, .number = issue.number, .position = op->position};
+    must(rp_trace_put_issue(maker->writer, &issue), "issue");
+    if (op->flags & RP_OP_AHEAD)
+        must(rp_trace_put_issue_use(maker->writer, &use), "use");
+}
+
 /* A collective of a layer; `content` tells what its bytes hang on. */
 static void put_layer(struct maker *maker, enum rp_op_kind kind, int layer, enum rp_phase phase, uint64_t content)
 {
@@ -264,6 +286,7 @@ static void put_layer(struct maker *maker, enum rp_op_kind kind, int layer, enum
         op.flags |= replay_flags(maker, layer, phase);
     else if (set.fingerprints)
         op.flags |= kind == RP_OP_ALL_GATHER && set.sampled ? RP_OP_FINGERPRINTED | RP_OP_SAMPLED : RP_OP_FINGERPRINTED;
+    bool is_unused = kind == RP_OP_ALL_GATHER && is_changed(maker, set.unused, layer);
     if (kind == RP_OP_REDUCE_SCATTER) {
         op.redop = RP_REDOP_AVG;
         op.dtype = RP_DTYPE_FLOAT32;
@@ -278,6 +301,8 @@ static void put_layer(struct maker *maker, enum rp_op_kind kind, int layer, enum
         op.redop = RP_REDOP_SUM;
     if (is_changed(maker, set.bytes, layer))
         content = ~content;
+    if (op.flags & RP_OP_AHEAD || is_unused)
+        put_issue(maker, &op);
     uint64_t again = maker->place >= 0 && is_changed(maker, set.again, maker->place) ? 7 : 0;
     put(maker, &op, again + (is_changed(maker, set.launches, layer) ? 8 : 7), content);
     if (is_changed(maker, set.slow, layer))

@@ -137,6 +137,8 @@ static unsigned write_sample(struct rp_trace_writer *writer, off_t *ends, const 
         put_launches(writer, op.begin, group);
         put_site(writer, group);
         assert_int_equal(rp_trace_put_fingerprint(writer, 3, group, value), RP_OK);
+        assert_int_equal(rp_trace_put_issue(writer, &(struct rp_issue){.comm = 3, .number = 1 + group}), RP_OK);
+        assert_int_equal(rp_trace_put_issue_use(writer, &(struct rp_issue_use){.comm = 3, .number = 1 + group}), RP_OK);
         assert_int_equal(rp_trace_put_state(writer, RP_STATE_COMM_READY, 3, 1600, "ready"), RP_OK);
         if (group == 4)
             assert_int_equal(rp_trace_put_loss(writer, 5, 3, 2, 1), RP_OK);
@@ -241,6 +243,7 @@ static void what_is_put_comes_out(void **state)
     assert_int_equal(comm->key, 99);
     assert_int_equal(trace->state_count, GROUPS);
     assert_string_equal(trace->states[0].text, "ready");
+    assert_int_equal(trace->issue_count, GROUPS);
     assert_int_equal(trace->lost_launches, 3);
     assert_int_equal(trace->lost_ops, 2);
     assert_int_equal(trace->lost_fingerprints, 1);
@@ -730,14 +733,15 @@ static void records_that_lie(void **state)
 {
     (void)state;
     static const struct rp_file_record lies[] = {
-        {RP_FILE_END, 0, 0},      {RP_FILE_END, 0, 4},           {RP_FILE_END, 0, 12},
-        {RP_FILE_END, 0, 40},     {RP_FILE_END, 0, 0xfffffff8u}, {RP_FILE_OP, 0, 32},
-        {RP_FILE_PROCESS, 0, 32}, {RP_FILE_COMM, 0, 32},         {RP_FILE_LAUNCHES, 0, 32},
-        {RP_FILE_CLOCK, 0, 16},   {RP_FILE_MODULE, 0, 8},        {RP_FILE_FINGERPRINT, 0, 32},
-        {RP_FILE_KERNEL, 0, 8},   {RP_FILE_STATE, 0, 16},        {RP_FILE_LOSS, 0, 32},
-        {RP_FILE_MODULE, 0, 32},  {RP_FILE_KERNEL, 0, 32},       {RP_FILE_STATE, 0, 32},
-        {RP_FILE_SITE, 0, 8},     {RP_FILE_SITE, 0, 16},         {RP_FILE_SITE, 0, 32},
-        {RP_FILE_LAUNCH, 0, 32},  {RP_FILE_SITE_COUNT, 0, 16},
+        {RP_FILE_END, 0, 0},        {RP_FILE_END, 0, 4},           {RP_FILE_END, 0, 12},
+        {RP_FILE_END, 0, 40},       {RP_FILE_END, 0, 0xfffffff8u}, {RP_FILE_OP, 0, 32},
+        {RP_FILE_PROCESS, 0, 32},   {RP_FILE_COMM, 0, 32},         {RP_FILE_LAUNCHES, 0, 32},
+        {RP_FILE_CLOCK, 0, 16},     {RP_FILE_MODULE, 0, 8},        {RP_FILE_FINGERPRINT, 0, 32},
+        {RP_FILE_KERNEL, 0, 8},     {RP_FILE_STATE, 0, 16},        {RP_FILE_LOSS, 0, 32},
+        {RP_FILE_MODULE, 0, 32},    {RP_FILE_KERNEL, 0, 32},       {RP_FILE_STATE, 0, 32},
+        {RP_FILE_SITE, 0, 8},       {RP_FILE_SITE, 0, 16},         {RP_FILE_SITE, 0, 32},
+        {RP_FILE_LAUNCH, 0, 32},    {RP_FILE_SITE_COUNT, 0, 16},   {RP_FILE_ISSUE, 0, 32},
+        {RP_FILE_ISSUE_USE, 0, 24},
     };
     rp_log_setup(RP_LOG_NONE, NULL); /* more lines than a second has */
     for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
