@@ -253,6 +253,10 @@ static void fold_record(struct rp_fold *fold, struct rp_producer *producer, cons
         fold_op(fold, producer, &record->op);
     else if (record->type == RP_RECORD_PLACE)
         producer->stretch.place = (struct rp_event){record->place.module, (enum rp_phase)record->place.phase};
+    else if (record->type == RP_RECORD_ISSUE) /* one that finds no room is missed by its number */
+        written(fold, rp_trace_put_issue(fold->writer, &record->issue.issue));
+    else if (record->type == RP_RECORD_ISSUE_USE)
+        written(fold, rp_trace_put_issue_use(fold->writer, &record->issue.use));
 }
 
 static void fold_records(struct rp_fold *fold, struct rp_producer *producer, uint64_t first, uint64_t count)

@@ -2,8 +2,8 @@
  * A ring of 64-byte records from one thread (the producer: the application's thread, in a hook) to one other (the
  * consumer: the writer thread). All memory ordering between hooks and the writer lives here.
  *
- * When it is full the newest record is dropped and counted, the producer never waits. Launches leave the last
- * `kept` slots to ops, so a storm of launches cannot push out a collective.
+ * When it is full the newest record is dropped and counted, the producer never waits. Others leave the last `kept`
+ * slots to ops, so a storm of launches cannot push out a collective. Gathers ahead are numbered, and not counted.
  */
 #ifndef RP_RING_H
 #define RP_RING_H
@@ -13,10 +13,18 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "core/issue.h"
 #include "core/op.h"
 #include "core/status.h"
 
-enum rp_record_type { RP_RECORD_EMPTY, RP_RECORD_LAUNCH, RP_RECORD_OP, RP_RECORD_PLACE };
+enum rp_record_type {
+    RP_RECORD_EMPTY,
+    RP_RECORD_LAUNCH,
+    RP_RECORD_OP,
+    RP_RECORD_PLACE,
+    RP_RECORD_ISSUE,
+    RP_RECORD_ISSUE_USE
+};
 
 /* One kernel launch, as the hook sees it. Filled in place, in the ring. */
 struct rp_launch {
@@ -37,16 +45,28 @@ struct rp_place {
     uint32_t module; /* interned (event.h) */
 };
 
+/* A gather ahead, and its use. */
+struct rp_issue_record {
+    uint16_t type;
+    uint16_t unused[3];
+    union {
+        struct rp_issue issue;
+        struct rp_issue_use use;
+    };
+};
+
 #define RP_RING_AHEAD 8 /* slots */
 
 union rp_record {
     struct rp_launch launch;
     struct rp_op op;
     struct rp_place place;
+    struct rp_issue_record issue;
     uint16_t type;
 };
 
-_Static_assert(sizeof(struct rp_launch) == 64 && sizeof(union rp_record) == 64, "a record is one cache line");
+_Static_assert(sizeof(struct rp_launch) == 64 && sizeof(struct rp_issue_record) == 64 && sizeof(union rp_record) == 64,
+               "a record is one cache line");
 
 struct rp_ring {
     /* the producer's line */
@@ -67,10 +87,16 @@ struct rp_ring {
  */
 enum rp_status rp_ring_create(unsigned slots_log2, struct rp_ring **ring_out);
 
-/*
- * Producer: the slot for the next record, or NULL (counted as a loss of that type; of a place, whose launches then
- * belong to their op, nothing is). Fill it, then rp_ring_commit().
- */
+/* The counter of a type's losses, or NULL: without a place launches belong to their op. */
+static inline _Atomic uint64_t *rp_ring_lost(struct rp_ring *ring, enum rp_record_type type)
+{
+    if (type == RP_RECORD_LAUNCH)
+        return &ring->lost_launches;
+    return type == RP_RECORD_OP ? &ring->lost_ops : NULL;
+}
+
+/* Producer: the slot for the next record, or NULL (counted as a loss of that type, if any is). Fill it, then
+ * rp_ring_commit(). */
 static inline union rp_record *rp_ring_reserve(struct rp_ring *ring, enum rp_record_type type)
 {
     uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
@@ -79,9 +105,9 @@ static inline union rp_record *rp_ring_reserve(struct rp_ring *ring, enum rp_rec
         /* pairs with the release in rp_ring_consume(): a slot seen as free has been read */
         ring->tail_seen = atomic_load_explicit(&ring->tail, memory_order_acquire);
         if (head - ring->tail_seen >= limit) {
-            _Atomic uint64_t *lost = type == RP_RECORD_LAUNCH ? &ring->lost_launches : &ring->lost_ops;
-            uint64_t more = type == RP_RECORD_PLACE ? 0 : 1;
-            atomic_store_explicit(lost, atomic_load_explicit(lost, memory_order_relaxed) + more, memory_order_relaxed);
+            _Atomic uint64_t *lost = rp_ring_lost(ring, type);
+            if (lost != NULL)
+                atomic_store_explicit(lost, atomic_load_explicit(lost, memory_order_relaxed) + 1, memory_order_relaxed);
             return NULL;
         }
     }
@@ -117,6 +143,25 @@ static inline void rp_ring_push_place(struct rp_ring *ring, struct rp_event even
     if (slot == NULL)
         return;
     slot->place = (struct rp_place){.type = RP_RECORD_PLACE, .phase = (uint16_t)event.phase, .module = event.module};
+    rp_ring_commit(ring);
+}
+
+/* Producer: a gather ahead; one that was served. Lost if there is no room. */
+static inline void rp_ring_push_issue(struct rp_ring *ring, const struct rp_issue *issue)
+{
+    union rp_record *slot = rp_ring_reserve(ring, RP_RECORD_ISSUE);
+    if (slot == NULL)
+        return;
+    slot->issue = (struct rp_issue_record){.type = RP_RECORD_ISSUE, .issue = *issue};
+    rp_ring_commit(ring);
+}
+
+static inline void rp_ring_push_issue_use(struct rp_ring *ring, const struct rp_issue_use *use)
+{
+    union rp_record *slot = rp_ring_reserve(ring, RP_RECORD_ISSUE_USE);
+    if (slot == NULL)
+        return;
+    slot->issue = (struct rp_issue_record){.type = RP_RECORD_ISSUE_USE, .use = *use};
     rp_ring_commit(ring);
 }
 

@@ -199,6 +199,11 @@ static void record_some(void)
     for (uint64_t i = 0; i < 100; i++) {
         struct rp_op op = op_make(i);
         op.module = module;
+        if (i == 5) { /* served by a gather ahead */
+            op.flags = RP_OP_VOTED | RP_OP_HIT | RP_OP_AHEAD;
+            rp_ring_push_issue(rp_recorder_ring(), &(struct rp_issue){.number = 1, .begin = op.begin - 1});
+            rp_ring_push_issue_use(rp_recorder_ring(), &(struct rp_issue_use){.number = 1, .position = i});
+        }
         CHECK(rp_ring_push_op(rp_recorder_ring(), &op));
         for (uint64_t j = 0; j < i % 7; j++)
             launch(j, 5);
@@ -225,6 +230,8 @@ static void ops_and_launches_reach_the_trace(void **state)
         assert_string_equal(rp_module_name(trace->modules, trace->ops[i].op.module), "layers.0");
     }
     assert_int_not_equal(trace->ops[1].launch_digest, trace->ops[2].launch_digest);
+    assert_int_equal(trace->issue_count, 1);
+    assert_int_equal(trace->issues[0].op, 5);
     assert_string_equal(rp_trace_find_comm(trace, 0)->name, "world");
     assert_int_equal(trace->state_count, 1);
     assert_int_equal(trace->states[0].state, RP_STATE_COMM_DESTROYED);

@@ -97,13 +97,33 @@ static void launches_leave_room_for_ops(void **state)
     assert_int_equal(rp_ring_peek(ring, &first), SLOTS);
 }
 
+/* They leave room for ops, and one that finds none is no op and no launch that was lost. */
+static void gathers_ahead_are_not_counted(void **state)
+{
+    (void)state;
+    struct rp_ring *ring = ring_make();
+    uint64_t first, pushed = SLOTS - ring->kept;
+    for (uint64_t i = 0; i < SLOTS; i++) {
+        rp_ring_push_issue(ring, &(struct rp_issue){.number = 1 + i});
+        rp_ring_push_issue_use(ring, &(struct rp_issue_use){.number = 1 + i});
+    }
+    assert_int_equal(rp_ring_peek(ring, &first), pushed);
+    assert_int_equal(ring->slots[first].type, RP_RECORD_ISSUE);
+    assert_int_equal(ring->slots[first].issue.issue.number, 1);
+    assert_int_equal(ring->slots[first + 1].type, RP_RECORD_ISSUE_USE);
+    assert_int_equal(ring->slots[first + 1].issue.use.number, 1);
+    for (uint64_t i = 0; i < ring->kept; i++)
+        assert_true(rp_ring_push_op(ring, &(struct rp_op){.position = i}));
+    assert_int_equal(ring->lost_ops, 0);
+    assert_int_equal(ring->lost_launches, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes_out_of_range_are_refused),
-        cmocka_unit_test(records_come_out_in_order_round_and_round),
-        cmocka_unit_test(a_full_ring_drops_and_counts),
-        cmocka_unit_test(launches_leave_room_for_ops),
+        cmocka_unit_test(sizes_out_of_range_are_refused), cmocka_unit_test(records_come_out_in_order_round_and_round),
+        cmocka_unit_test(a_full_ring_drops_and_counts),   cmocka_unit_test(launches_leave_room_for_ops),
+        cmocka_unit_test(gathers_ahead_are_not_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
