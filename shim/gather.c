@@ -289,7 +289,7 @@ void rp_gather_offer(struct rp_gather *gather, struct rp_call *call, bool willin
 /* What a gather of ours that was aborted has left is nobody's. */
 static bool filled_well(const struct rp_gather *gather, const struct rp_replay_step *step)
 {
-    return !step->ahead || (gather->child != NULL && rp_child_poll(gather->child) != RP_CHILD_FAILED);
+    return step->ahead == 0 || (gather->child != NULL && rp_child_poll(gather->child) != RP_CHILD_FAILED);
 }
 
 /* What this rank votes, once its compare has spoken. */
@@ -323,9 +323,11 @@ bool rp_gather_decide(struct rp_gather *gather, struct rp_call *call)
         rp_agree_kill(agree, step->arming, step->position + 1);
     call->op.flags |= RP_OP_VOTED;
     if (call->verdict == RP_VERDICT_YES)
-        call->op.flags |= RP_OP_HIT | (step->ahead ? RP_OP_AHEAD : 0);
+        call->op.flags |= RP_OP_HIT | (step->ahead != 0 ? RP_OP_AHEAD : 0);
     else if (call->verdict == RP_VERDICT_WITHDRAWN)
         call->op.flags |= RP_OP_WITHDRAWN;
+    if (call->verdict == RP_VERDICT_YES && step->ahead != 0)
+        rp_gather_note_use(gather, step);
     /* ended by another thread meanwhile: the communicator may be gone at any moment, and delivers nothing any more */
     return call->verdict == RP_VERDICT_YES || atomic_load(&gather->ending);
 }

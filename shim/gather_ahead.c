@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "core/clock.h"
+#include "core/record/recorder.h"
 #include "shim/call.h"
 #include "shim/gather_private.h"
 #include "shim/live.h"
@@ -170,15 +171,42 @@ static void copy_live(struct rp_gather *gather, const struct rp_replay_fill *fil
 
 /* ---------------------------------------------------------------- what is issued */
 
+/* For the trace: when that gather was issued, and what for. */
+static void note_issue(const struct rp_gather *gather, const struct rp_replay_fill *fill, uint64_t begin)
+{
+    struct rp_ring *ring = rp_recorder_ring();
+    const struct rp_issue issue = {.comm = gather->number,
+                                   .source = fill->snapshot != RP_NO_SLOT ? RP_ISSUE_SNAPSHOT : RP_ISSUE_LIVE,
+                                   .number = fill->number,
+                                   .behind = fill->serial,
+                                   .position = fill->position,
+                                   .begin = begin,
+                                   .end = rp_ticks(),
+                                   .bytes = fill->bytes};
+    if (ring != NULL)
+        rp_ring_push_issue(ring, &issue);
+}
+
+void rp_gather_note_use(const struct rp_gather *gather, const struct rp_replay_step *step)
+{
+    struct rp_ring *ring = rp_recorder_ring();
+    const struct rp_issue_use use = {.comm = gather->number, .number = step->ahead, .position = step->position};
+    if (ring != NULL)
+        rp_ring_push_issue_use(ring, &use);
+}
+
 /* Where a child has failed on one rank, the others end theirs too, and with it what that rank will never issue. */
 static void issue(struct rp_gather *gather, const struct rp_replay_fill *fill, cudaStream_t stream, bool behind)
 {
+    uint64_t begin = rp_ticks();
     if (gather->child == NULL)
         return;
     if (rp_agree_largest_child(rp_channel_agree(gather->channel)) != RP_CHILD_OF_RANK_FAILED) {
         copy_live(gather, fill, stream);
-        if (rp_child_fill(gather->child, gather->slots, fill, stream, behind))
+        if (rp_child_fill(gather->child, gather->slots, fill, stream, behind)) {
+            note_issue(gather, fill, begin);
             return;
+        }
     }
     rp_replay_child(gather->replay, false);
     rp_gather_drop_child(gather);

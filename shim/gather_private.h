@@ -72,6 +72,9 @@ bool rp_gather_can(const struct rp_gather *gather, enum rp_word word);
  */
 void rp_gather_issue(struct rp_gather *gather, const struct rp_call *call);
 
+/* For the trace: a gather of ours was served to the call at hand. */
+void rp_gather_note_use(const struct rp_gather *gather, const struct rp_replay_step *step);
+
 /* By any thread: the communicator is aborted, and a call that stands in its child comes out. */
 void rp_gather_cut_child(struct rp_gather *gather);
 

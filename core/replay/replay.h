@@ -87,7 +87,10 @@ struct rp_replay_fill {
     uint32_t snapshot; /* of the plan's snapshots: what this rank sends; RP_NO_SLOT: what it has where it sent the
                           entry's gather from last, copied now */
     uint64_t bytes;    /* of one rank's part */
-    uint64_t serial;   /* without a snapshot: what the slot is stamped with; of one its own serial goes with it */
+    uint64_t serial;   /* of the call that it is issued behind; without a snapshot what the slot is stamped with, of one
+                          its own serial goes with it */
+    uint64_t position; /* where the entry's call is expected */
+    uint64_t number;   /* among those of the lane, from 1 */
 };
 
 /* What is to be done for one call. */
@@ -103,7 +106,7 @@ struct rp_replay_step {
     uint64_t digest;      /* KEEP, word: for rp_agree_vote() */
     enum rp_verdict vote; /* KEEP: YES, or the no that this rank must vote whatever the compare says */
     enum rp_word word;    /* voted on: with a KEEP, else by itself behind the real call */
-    bool ahead;           /* KEEP: a gather of ours has filled the slot */
+    uint64_t ahead;       /* KEEP: number of the gather of ours that has filled the slot; 0: none has */
     bool packed;          /* STORE, KEEP: the unit goes into the slot packed */
     bool fingerprint;     /* learning wants the content of this gather */
     bool stamp;           /* its BEGIN is wanted: rp_replay_stamp() */

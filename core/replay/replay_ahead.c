@@ -159,6 +159,7 @@ void rp_ahead_done(struct rp_replay *replay, const struct rp_replay_step *step, 
         return;
     ahead->issue = replay->plan.issues_at[step->follow];
     ahead->end = replay->plan.issues_at[step->follow + 1];
+    ahead->entry = step->follow;
     ahead->position = step->position;
 }
 
@@ -172,7 +173,16 @@ static void believe(struct rp_replay *replay, const struct rp_plan_entry *entry)
 
     slot->unit = from->unit == entry->unit ? entry->unit : RP_NO_UNIT;
     slot->serial = from->serial;
-    slot->ahead = true;
+    slot->ahead = replay->fills;
+}
+
+/* Of the next op that is the entry, if all ops up to it are the plan's. */
+static uint64_t expected_position(const struct rp_replay *replay, uint32_t entry)
+{
+    uint32_t from = replay->ahead.entry;
+    uint64_t cycle = entry > from ? 0 : replay->plan.count;
+
+    return replay->ahead.position + cycle + entry - from;
 }
 
 bool rp_replay_fill(struct rp_replay *replay, struct rp_replay_fill *fill_out)
@@ -184,6 +194,7 @@ bool rp_replay_fill(struct rp_replay *replay, struct rp_replay_fill *fill_out)
         const struct rp_plan_entry *entry = &replay->plan.entries[number];
         if (replay->issued[number] == 0)
             continue;
+        replay->fills++;
         believe(replay, entry);
         replay->filled = rp_lane_fold(rp_lane_fold(replay->filled, number), ahead->position);
         bool live = entry->source == RP_PLAN_FROM_LIVE;
@@ -191,7 +202,9 @@ bool rp_replay_fill(struct rp_replay *replay, struct rp_replay_fill *fill_out)
                                             .slot = entry->slot,
                                             .snapshot = live ? RP_NO_SLOT : entry->snapshot,
                                             .bytes = entry->bytes,
-                                            .serial = ahead->position};
+                                            .serial = ahead->position,
+                                            .position = expected_position(replay, number),
+                                            .number = replay->fills};
         return true;
     }
     return false;

@@ -54,7 +54,7 @@ struct rp_slot_belief {
     uint32_t unit;   /* RP_NO_UNIT: nothing that can be named */
     uint32_t busy;   /* steps on it whose done has not come */
     uint64_t serial; /* position of the op that filled it */
-    bool ahead;      /* by a gather of ours */
+    uint64_t ahead;  /* number of the gather of ours that did; 0: none */
 };
 
 /* Gathers ahead: which cycle they are issued in, and how far it has come; begins all zero. */
@@ -65,7 +65,8 @@ struct rp_ahead {
     uint32_t next;       /* entry that follows */
     uint32_t refused;    /* words in a row that were a no */
     uint32_t issue, end; /* in plan.issues: due now */
-    uint64_t position;   /* of the op that they are due behind */
+    uint32_t entry;      /* that they are due behind, and its op's position */
+    uint64_t position;
 };
 
 struct rp_missed {
@@ -209,6 +210,7 @@ struct rp_replay {
     struct rp_slot_belief *snapshots; /* of this rank's parts */
     uint8_t *issued;                  /* by entry: it is issued in the committed cycle */
     uint64_t filled;                  /* digest of all that was issued on this child, in order */
+    uint64_t fills;                   /* gathers ahead so far, of all children */
     uint64_t *missed_in;              /* by entry: the cycle that it missed in last */
     struct rp_missed *run;            /* room for every entry */
     uint32_t last_keep;               /* the last entry of the cycle that is voted on */

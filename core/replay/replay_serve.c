@@ -188,7 +188,7 @@ static void choose(struct rp_replay *replay, struct rp_replay_step *step)
     if (slot == NULL)
         return;
     slot->busy++;
-    if (!keep || slot->unit != entry->unit || (entry->source == RP_PLAN_FROM_LIVE && !slot->ahead))
+    if (!keep || slot->unit != entry->unit || (entry->source == RP_PLAN_FROM_LIVE && slot->ahead == 0))
         return; /* what is gathered ahead from a live buffer may be new: what the slot has from before is not it */
     step->serve = RP_SERVE_KEEP;
     step->expected = slot->serial;
@@ -262,13 +262,13 @@ static void fill_slot(struct rp_replay *replay, const struct rp_replay_step *ste
         return;
     replay->slots[step->slot].unit = step->unit;
     replay->slots[step->slot].serial = step->serial;
-    replay->slots[step->slot].ahead = false;
+    replay->slots[step->slot].ahead = 0;
 }
 
 static void hit(struct rp_replay *replay, const struct rp_replay_step *step)
 {
     replay->armed.hits++;
-    replay->slots[step->slot].ahead = false; /* served again it is kept */
+    replay->slots[step->slot].ahead = 0; /* served again it is kept */
     rp_cursor_hit(&replay->cursor, mark_of(step));
     count_run(replay);
 }
@@ -289,9 +289,9 @@ static void count_verdict(struct rp_replay_figures *figures, const struct rp_rep
 {
     if (verdict == RP_VERDICT_YES) {
         figures->hits++;
-        figures->ahead += step->ahead;
+        figures->ahead += step->ahead != 0;
         figures->packed += step->packed;
-        figures->bytes_kept += step->ahead ? 0 : step->bytes;
+        figures->bytes_kept += step->ahead != 0 ? 0 : step->bytes;
     } else if (verdict == RP_VERDICT_WITHDRAWN) {
         figures->withdrawn++;
     } else {

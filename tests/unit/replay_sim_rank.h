@@ -291,6 +291,10 @@ static inline void sim_serve(struct sim_rank *rank, struct sim_call *call)
     const struct sim_slot *slot = &rank->slots[call->step.slot];
 
     assert_true(slot->bytes > 0);
+    if (call->step.ahead != 0) { /* by its number that it was filled by */
+        assert_int_equal(call->step.ahead, slot->number);
+        rank->fills_where_expected += slot->expected == call->step.position;
+    }
     for (uint32_t i = 0; i < rank->sim->nranks; i++) {
         uint64_t delivered = i == rank->number ? call->action->shard[i] : slot->parts[i];
         assert_int_equal(delivered, call->action->shard[i]);
@@ -322,6 +326,7 @@ static inline void sim_call_plain(struct sim_rank *rank, struct sim_call *call)
     memcpy(slot->parts, call->action->shard, sizeof(slot->parts));
     slot->serial = step->serial;
     slot->fill = SIM_SETTLED;
+    slot->number = 0;
 }
 
 static inline void sim_warm(struct sim_rank *rank)
@@ -364,6 +369,9 @@ static inline void sim_fill(struct sim_rank *rank, const struct rp_replay_fill *
     sim->fills[rank->fills].parts[rank->number] = sends ? snapshot->part : sim_random(sim);
     sim->fills[rank->fills].ranks++;
     slot->fill = rank->fills++;
+    assert_int_equal(fill->number, rank->fills);
+    slot->number = fill->number;
+    slot->expected = fill->position;
     slot->serial = sends ? snapshot->serial : SIM_NOBODYS;
     rank->fills_sunk += gone;
     rank->fills_resting += state == RP_REPLAY_RESTING;

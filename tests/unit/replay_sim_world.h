@@ -30,7 +30,8 @@
 struct sim_slot {
     uint64_t bytes; /* 0: no memory */
     uint64_t parts[SIM_RANKS], serial;
-    size_t fill; /* the gather ahead that fills it; SIM_SETTLED: none */
+    size_t fill;               /* the gather ahead that fills it; SIM_SETTLED: none */
+    uint64_t number, expected; /* of the last one, 0 after a plain gather; and the position of its call */
 };
 
 struct sim_snapshot {
@@ -77,6 +78,7 @@ struct sim_rank {
     uint32_t versions[SIM_UNITS];  /* of what it has of each unit */
     uint32_t unit_of[SIM_ENTRIES]; /* entry of the plan: the unit that it sent there last */
     size_t fills_live;
+    size_t fills_where_expected;         /* served to the call that they were issued for */
     size_t fills_resting, fills_passive; /* of these, when the arming had ended, and when the lane was given up */
     uint32_t joins, warms; /* turns, and words, until its child has joined, is warm; 0: it has, or was not asked to */
     bool told, joined;     /* to join; it has */

@@ -56,6 +56,7 @@ static void prefetches_are_hits(void **state)
         assert_int_equal(figures.misses, 0);
         assert_int_equal(figures.withdrawn, 0);
         assert_true(figures.ahead > 20u * rp_replay_plan(sim->ranks[0].replay)->prefetches);
+        assert_int_equal(sim->ranks[0].fills_where_expected, figures.ahead);
         for (uint32_t i = 0; i < sim->nranks; i++)
             assert_int_equal(sim->ranks[i].fills, sim->ranks[0].fills);
         sim_destroy(sim);
