@@ -80,8 +80,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 static void parse_arguments(int argc, char **argv, struct arguments *arguments)
 {
     static const struct argp_option options[] = {
-        {"format", 'f', "FORMAT", 0, "perfetto (ui.perfetto.dev), chrome (JSON trace events) or jsonl (one op a line)",
-         0},
+        {"format", 'f', "FORMAT", 0,
+         "perfetto (ui.perfetto.dev), chrome (JSON trace events) or jsonl (one op or gather ahead a line)", 0},
         {"output", 'o', "FILE", 0, "Write to FILE, which is overwritten (default: standard output)", 0},
         {"rank", 'r', "N", 0, "Export rank N (default: all)", 0},
         {"steps", 's', "A:B", 0, "Export steps A to B, counted from 1; A: and :B are open (default: all)", 0},

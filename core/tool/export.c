@@ -114,20 +114,26 @@ static void put_states(struct rp_export_walk *walk)
         const char *text = change->text[0] != '\0' ? change->text : names[change->state];
         export->format->instant(export, &(struct rp_export_slice){&track, RP_EXPORT_STATE,
                                                                   rp_export_name_text(export->names, text), at, at,
-                                                                  &arguments});
+                                                                  &arguments, 0});
     }
 }
 
 /* ---------------------------------------------------------------- counters */
 
-enum counter { GATHERED, FROM_MEMORY, LAUNCHES, COUNTERS };
+enum counter { GATHERED, FROM_MEMORY, LAUNCHES, AHEAD, WAITING, COUNTERS };
 
 static struct rp_export_track counter_track(const struct rp_export_walk *walk, enum counter counter)
 {
     static const char *const names[] = {[GATHERED] = "gathered from the network, a step",
                                         [FROM_MEMORY] = "gathers from memory, a step",
-                                        [LAUNCHES] = "kernel launches behind a call"};
-    static const char *const units[] = {[GATHERED] = "bytes", [FROM_MEMORY] = "gathers", [LAUNCHES] = "launches"};
+                                        [LAUNCHES] = "kernel launches behind a call",
+                                        [AHEAD] = "gathered ahead from the network, a step",
+                                        [WAITING] = "gathers ahead, issued and not yet used"};
+    static const char *const units[] = {[GATHERED] = "bytes",
+                                        [FROM_MEMORY] = "gathers",
+                                        [LAUNCHES] = "launches",
+                                        [AHEAD] = "bytes",
+                                        [WAITING] = "gathers"};
     return (struct rp_export_track){walk->process, RP_EXPORT_COUNTERS, counter, names[counter], units[counter]};
 }
 
@@ -170,10 +176,55 @@ static void count_step(const struct rp_export_walk *walk, size_t from, size_t to
     put_count(walk, FROM_MEMORY, at, gathers.hits);
 }
 
+/* Those of the steps that are exported; `*next` goes on over the trace's gathers ahead. */
+static void count_ahead(const struct rp_export_walk *walk, size_t from, size_t to, size_t *next)
+{
+    const struct rp_trace *trace = walk->trace;
+    uint64_t bytes = 0;
+    for (; *next < trace->issue_count; ++*next) {
+        const struct rp_issue *issue = &trace->issues[*next].of;
+        if (to < trace->op_count && issue->begin >= trace->ops[to].op.begin)
+            break;
+        bytes += rp_export_is_shown(walk, issue->begin) ? issue->bytes : 0;
+    }
+    put_count(walk, AHEAD, rp_export_time(walk, trace->ops[from].op.begin), bytes);
+}
+
+/* One more where one that is used begins, one less where its call does. */
+static void count_waiting(const struct rp_export_walk *walk)
+{
+    const struct rp_trace *trace = walk->trace;
+    size_t use = 0;
+    uint64_t waiting = 0;
+    for (size_t i = 0; i < trace->issue_count || use < trace->used_count;) {
+        const struct rp_trace_issue *issue = i < trace->issue_count ? &trace->issues[i] : NULL;
+        uint64_t used_at = use < trace->used_count ? trace->ops[trace->used[use].op].op.begin : UINT64_MAX;
+        bool issued = issue != NULL && issue->of.begin <= used_at;
+        if (!issued)
+            issue = &trace->issues[trace->used[use++].issue];
+        else
+            i++;
+        if (rp_export_flow(walk, issue) == 0)
+            continue;
+        waiting = issued ? waiting + 1 : waiting - 1;
+        put_count(walk, WAITING, rp_export_time(walk, issued ? issue->of.begin : used_at), waiting);
+    }
+}
+
+static void put_counters_ahead(const struct rp_export_walk *walk)
+{
+    const struct rp_timeline *timeline = walk->timeline;
+    size_t next = 0;
+    for (size_t step = walk->steps.from; step < walk->steps.to && step < timeline->count; step++)
+        count_ahead(walk, timeline->steps[step].first, rp_timeline_end(timeline, step), &next);
+    count_waiting(walk);
+}
+
 static void put_counters(struct rp_export_walk *walk)
 {
     const struct rp_timeline *timeline = walk->timeline;
-    for (unsigned counter = 0; counter < COUNTERS && walk->from < walk->to; counter++) {
+    bool ahead = walk->trace->issue_count > 0;
+    for (unsigned counter = 0; counter < (ahead ? COUNTERS : AHEAD) && walk->from < walk->to; counter++) {
         struct rp_export_track track = counter_track(walk, (enum counter)counter);
         walk->export->format->track(walk->export, &track);
     }
@@ -184,6 +235,8 @@ static void put_counters(struct rp_export_walk *walk)
         if (!rp_op_kind_is_allocation((enum rp_op_kind)op->op.kind))
             put_count(walk, LAUNCHES, rp_export_time(walk, op->op.begin), op->launches);
     }
+    if (ahead)
+        put_counters_ahead(walk);
 }
 
 /* ---------------------------------------------------------------- a rank */
@@ -214,7 +267,9 @@ enum rp_status rp_export_rank(struct rp_export *export, uint32_t process, const 
     find_ops(&walk);
     rp_export_names_of(export->names, trace);
     put_process(&walk);
-    enum rp_status status = rp_export_threads(&walk);
+    enum rp_status status = rp_export_ahead(&walk); /* first, so that a flow's begin comes before its end */
+    if (status == RP_OK)
+        status = rp_export_threads(&walk);
     if (status == RP_OK)
         status = rp_export_streams(&walk);
     put_states(&walk);

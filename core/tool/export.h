@@ -5,7 +5,8 @@
  *     thread    a host thread: steps, in them events (module, phase), in them calls; each from begin to end
  *     stream    what was put on a stream, in order, as instants: a trace has no times of the device
  *     states    state changes, as instants
- *     counters  launches behind each call; of each step the bytes gathered, and the gathers from memory
+ *     ahead     a communicator: the gathers that replay issued ahead of their calls, with a flow to the call of each
+ *     counters  launches behind each call; of each step the bytes gathered, and the gathers from memory; gathers ahead
  *
  * On a thread's track slices are nested or apart, whatever the trace says: a call ends by the time at which its
  * thread's next one begins, a step and an event at the latest when the next of its kind begins.
@@ -32,7 +33,8 @@
     X(EVENT, "event")           \
     X(CALL, "call")             \
     X(STREAM, "stream")         \
-    X(STATE, "state")
+    X(STATE, "state")           \
+    X(AHEAD, "ahead")
 
 enum rp_export_category {
 #define X(name, text) RP_EXPORT_##name,
@@ -56,7 +58,13 @@ enum rp_export_category {
     X(GRID, "grid")                 \
     X(BLOCK, "block")               \
     X(SHARED_BYTES, "shared_bytes") \
-    X(WHOLE, "whole")
+    X(WHOLE, "whole")               \
+    X(NUMBER, "number")             \
+    X(SENDS, "sends")               \
+    X(BEHIND, "behind")             \
+    X(EXPECTED, "expected")         \
+    X(USE, "use")                   \
+    X(AHEAD_NS, "ahead_ns")
 
 enum rp_export_argument_name {
 #define X(name, text) RP_EXPORT_ARGUMENT_##name,
@@ -82,7 +90,7 @@ const char *rp_export_category_name(enum rp_export_category category);
 const char *rp_export_argument_name(enum rp_export_argument_name name);
 
 /* The kinds of a process's tracks. */
-enum rp_export_kind { RP_EXPORT_THREADS, RP_EXPORT_STREAMS, RP_EXPORT_STATES, RP_EXPORT_COUNTERS };
+enum rp_export_kind { RP_EXPORT_THREADS, RP_EXPORT_STREAMS, RP_EXPORT_STATES, RP_EXPORT_COUNTERS, RP_EXPORT_AHEADS };
 
 struct rp_export_track {
     uint32_t process; /* number of the rank in the run, from 0 */
@@ -98,6 +106,7 @@ struct rp_export_slice {
     uint32_t name; /* in the table of names */
     int64_t begin, end;
     const struct rp_export_arguments *arguments;
+    uint64_t flow; /* 0: none; of a gather ahead it begins here, of a call it ends here */
 };
 
 struct rp_export;
@@ -109,7 +118,7 @@ struct rp_export_format {
     void (*track)(struct rp_export *export, const struct rp_export_track *track);
     void (*open)(struct rp_export *export, const struct rp_export_slice *slice); /* `end` is not known yet */
     void (*close)(struct rp_export *export, const struct rp_export_track *track, int64_t end);
-    void (*call)(struct rp_export *export, const struct rp_export_slice *slice);
+    void (*call)(struct rp_export *export, const struct rp_export_slice *slice); /* and a gather ahead */
     void (*instant)(struct rp_export *export, const struct rp_export_slice *slice);
     void (*count)(struct rp_export *export, const struct rp_export_track *track, int64_t at, uint64_t value);
     void (*end)(struct rp_export *export);
@@ -139,7 +148,8 @@ uint64_t rp_export_base(const struct rp_trace_run *run);
 enum rp_status rp_export_rank(struct rp_export *export, uint32_t process, const struct rp_trace *trace,
                               const struct rp_timeline *timeline, struct rp_export_steps steps);
 
-/* One op a line, as an object of JSON with the fields of `show --csv` (README.md). RP_NO_MEMORY. */
+/* One op or gather ahead a line, as an object of JSON, an op's with the fields of `show --csv` (README.md).
+ * RP_NO_MEMORY. */
 enum rp_status rp_export_jsonl(struct rp_export_out *out, struct rp_progress *progress, uint64_t *done,
                                const struct rp_trace *trace, const struct rp_timeline *timeline,
                                struct rp_export_steps steps);

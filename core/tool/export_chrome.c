@@ -1,9 +1,9 @@
 /*
  * Chrome's JSON: "Trace Event Format", an object with "traceEvents" (document
  * 1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU of docs.google.com, read by chrome://tracing and ui.perfetto.dev). Of
- * it: M names of processes and threads, B and E steps and events, X calls, i instants, C counters. Times are
- * microseconds with three decimals. A process is a rank; its number counts from 1, since viewers take process 0 for the
- * idle one.
+ * it: M names of processes and threads, B and E steps and events, X calls and gathers ahead, s and f a flow between
+ * those, i instants, C counters. Times are microseconds with three decimals. A process is a rank; its number counts
+ * from 1, since viewers take process 0 for the idle one.
  */
 #include "core/tool/export.h"
 
@@ -60,9 +60,9 @@ static void put_slice(struct rp_export *export, const char *phase, const struct 
     struct rp_export_out *out = next_event(export);
     put_place(out, phase, slice->track);
     put_at(out, slice->begin);
-    if (slice->track->kind != RP_EXPORT_THREADS)
+    if (phase[0] == 'i')
         rp_export_text(out, ",\"s\":\"t\""); /* an instant's scope: its thread */
-    if (slice->category == RP_EXPORT_CALL) {
+    if (phase[0] == 'X') {
         rp_export_text(out, ",\"dur\":");
         put_time(out, slice->end - slice->begin);
     }
@@ -123,9 +123,26 @@ static void close_slice(struct rp_export *export, const struct rp_export_track *
     rp_export_text(out, "}");
 }
 
+/* Told behind its slice, at whose begin it is. */
+static void put_flow(struct rp_export *export, const struct rp_export_slice *slice)
+{
+    bool begins = slice->category == RP_EXPORT_AHEAD;
+    struct rp_export_out *out = next_event(export);
+    put_place(out, begins ? "s" : "f", slice->track);
+    put_at(out, slice->begin);
+    rp_export_text(out, begins ? "" : ",\"bp\":\"e\""); /* it ends in the slice that is around, not in the next one */
+    rp_export_text(out, ",\"cat\":\"");
+    rp_export_text(out, rp_export_category_name(RP_EXPORT_AHEAD));
+    rp_export_text(out, "\",\"name\":\"gathered ahead\",\"id\":");
+    rp_export_u64(out, slice->flow);
+    rp_export_text(out, "}");
+}
+
 static void call(struct rp_export *export, const struct rp_export_slice *slice)
 {
     put_slice(export, "X", slice);
+    if (slice->flow != 0)
+        put_flow(export, slice);
 }
 
 static void instant(struct rp_export *export, const struct rp_export_slice *slice)

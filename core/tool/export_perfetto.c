@@ -1,8 +1,8 @@
 /*
  * Perfetto's trace: a message Trace of TracePackets, each written by hand in protobuf's wire format (protobuf.dev,
- * "Encoding"): a field is its number and type as a varint, then a varint, or a length and that many bytes. The numbers
- * of fields are those of perfetto_trace.proto, version 59 (google/perfetto, protos/perfetto/trace); numbers of a field
- * are never used anew there, so later versions read them too.
+ * "Encoding"): a field is its number and type as a varint, then a varint, or a length and that many bytes, or eight.
+ * The numbers of fields are those of perfetto_trace.proto, version 59 (google/perfetto, protos/perfetto/trace); numbers
+ * of a field are never used anew there, so later versions read them too.
  *
  * One sequence, so that names are interned once: a packet that uses a new one brings it along. A track is known by a
  * 64-bit number that is made of its process, kind and number.
@@ -41,6 +41,8 @@ enum {                                   /* TrackEvent */
        EVENT_NAME = 10,
        EVENT_TRACK = 11,
        EVENT_COUNT = 30,
+       EVENT_FLOW = 47,
+       EVENT_FLOW_END = 48, /* terminating_flow_ids */
 };
 enum { SLICE_BEGIN = 1, SLICE_END = 2, INSTANT = 3, COUNTER = 4 };  /* TrackEvent.Type */
 enum { ARGUMENT_NAME = 1, ARGUMENT_NUMBER = 3, ARGUMENT_TEXT = 6 }; /* DebugAnnotation */
@@ -71,6 +73,17 @@ static void put_number(struct message *message, unsigned field, uint64_t value)
         return;
     size_t tag = varint(to, (uint64_t)field << 3);
     message->used += tag + varint(to + tag, value);
+}
+
+static void put_fixed(struct message *message, unsigned field, uint64_t value)
+{
+    unsigned char *to = message->bytes + message->used;
+    if (sizeof(message->bytes) - message->used < 20)
+        return;
+    size_t tag = varint(to, (uint64_t)field << 3 | 1);
+    for (unsigned i = 0; i < 8; i++)
+        to[tag + i] = (unsigned char)(value >> 8 * i);
+    message->used += tag + 8;
 }
 
 static void put_bytes(struct message *message, unsigned field, const void *bytes, size_t count)
@@ -234,6 +247,8 @@ static void put_slice(struct rp_export *export, unsigned type, const struct rp_e
         put_number(&event, EVENT_NAME, slice->name);
     for (unsigned i = 0; i < slice->arguments->count; i++)
         put_argument(&event, &slice->arguments->all[i]);
+    if (slice->flow != 0)
+        put_fixed(&event, slice->category == RP_EXPORT_AHEAD ? EVENT_FLOW : EVENT_FLOW_END, slice->flow);
     put_event(export, &event, slice->begin);
 }
 

@@ -48,8 +48,8 @@ static void put_instant(const struct rp_export_walk *walk, const struct stream *
                         const struct rp_export_arguments *arguments)
 {
     int64_t at = rp_export_time(walk, ticks);
-    walk->export->format->instant(walk->export,
-                                  &(struct rp_export_slice){&stream->track, RP_EXPORT_STREAM, name, at, at, arguments});
+    walk->export->format->instant(
+        walk->export, &(struct rp_export_slice){&stream->track, RP_EXPORT_STREAM, name, at, at, arguments, 0});
 }
 
 /* A call that did not reach its stream, or went into a graph, is not on it. */

@@ -81,7 +81,7 @@ static void open_slice(struct thread *thread, enum rp_export_category category, 
                        const struct rp_export_arguments *arguments)
 {
     struct rp_export *export = thread->walk->export;
-    export->format->open(export, &(struct rp_export_slice){&thread->track, category, name, at, at, arguments});
+    export->format->open(export, &(struct rp_export_slice){&thread->track, category, name, at, at, arguments, 0});
 }
 
 static void close_slice(struct thread *thread, bool *is_open, int64_t at)
@@ -159,9 +159,13 @@ static void put_call(struct thread *thread, size_t index, int64_t begin, int64_t
         rp_export_put_text(&arguments, RP_EXPORT_ARGUMENT_SOURCE, rp_source_name(source));
     if (op->op.end < op->op.begin) /* a gather that was served at the end of its group */
         rp_export_put_text(&arguments, RP_EXPORT_ARGUMENT_END, "not taken");
+    const struct rp_trace_issue *issue = rp_trace_issue_of(thread->walk->trace, index);
+    if (issue != NULL)
+        rp_export_put_number(&arguments, RP_EXPORT_ARGUMENT_AHEAD_NS, rp_export_ahead_ns(thread->walk, issue));
     uint32_t name = rp_export_name_op(export->names, &op->op);
+    uint64_t flow = rp_export_flow(thread->walk, issue);
     export->format->call(export,
-                         &(struct rp_export_slice){&thread->track, RP_EXPORT_CALL, name, begin, end, &arguments});
+                         &(struct rp_export_slice){&thread->track, RP_EXPORT_CALL, name, begin, end, &arguments, flow});
 }
 
 static int64_t least(int64_t a, int64_t b)

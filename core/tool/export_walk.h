@@ -32,5 +32,13 @@ void rp_export_progress(struct rp_export_walk *walk, size_t ops);
 /* Each makes its tracks and what lies on them. RP_NO_MEMORY. */
 enum rp_status rp_export_threads(struct rp_export_walk *walk);
 enum rp_status rp_export_streams(struct rp_export_walk *walk);
+enum rp_status rp_export_ahead(struct rp_export_walk *walk);
+
+/* The flow from that gather ahead to the call that it was served to; 0: one of them is not exported, or `issue` is
+ * NULL. */
+uint64_t rp_export_flow(const struct rp_export_walk *walk, const struct rp_trace_issue *issue);
+
+/* How long before the call that it was served to it was issued. */
+uint64_t rp_export_ahead_ns(const struct rp_export_walk *walk, const struct rp_trace_issue *issue);
 
 #endif

@@ -147,6 +147,60 @@ END
     [[ $output == "reprise export: perfetto is no text for a terminal; give --output=FILE"* ]]
 }
 
+# The trace says of each gather that replay issued ahead where it was served, if anywhere.
+@test "export: gathers ahead, and flows to their calls" {
+    "$BUILD/tests/mktrace" a ranks=1 replay=2 ahead=1 unused=0 live=1
+    both_hold_the_same a
+    # three steps, forward and backward
+    [ "$(grep -c "^slice (1, 'gathered ahead, communicator 0 (issued by the host)') .* ahead all-gather ahead 2.0 MiB" checked)" = 12 ]
+    [ "$(grep -c '^flow ' checked)" = 6 ]
+    [ "$(grep -c "('use', 'unused')" checked)" = 6 ]
+    has "slice (1, 'gathered ahead, communicator 0 (issued by the host)') 36500000 to 36520000 ahead all-gather ahead \
+2.0 MiB [('ahead_ns', 1500000), ('behind', 26), ('bytes', 2097152), ('communicator', 0), ('expected', 28), ('number', 2), \
+('op', 37), ('position', 28), ('sends', 'live')]"
+    has "flow (1, 'gathered ahead, communicator 0 (issued by the host)') 36500000 all-gather ahead 2.0 MiB \
+to (1, 'thread 0') 38000000 all-gather 2.0 MiB bfloat16"
+    grep -q "call all-gather 2.0 MiB bfloat16 \[('ahead_ns', 1500000), .*('source', 'prefetch')" checked
+    grep "^count .*'gathers ahead, issued and not yet used'" checked | awk '{ print $NF }' | sort | uniq -c |
+        diff - <(printf '      6 0\n      6 1\n')
+    [ "$(awk '/^count .*gathered ahead from the network/ { sum += $NF } END { print sum }' checked)" = $((12 * 2097152)) ]
+    # A step that it does not begin in has the call, and no flow.
+    both_hold_the_same a --steps 1:2
+    [ "$(grep -c '^flow ' checked)" = 0 ]
+    export_as jsonl a
+    python3 - << 'END'
+import json
+lines = [json.loads(line) for line in open("jsonl")]
+ops = {line["op"]: line for line in lines if "op" in line}
+ahead = [line for line in lines if "ahead" in line]
+assert len(ops) + len(ahead) == len(lines) and [line["ahead"] for line in ahead] == list(range(1, 13)), ahead
+assert [line["begin_ns"] for line in lines] == sorted(line["begin_ns"] for line in lines)
+used = [line for line in ahead if line["used_by"] is not None]
+assert len(used) == 6 == sum(op["source"] == "prefetch" for op in ops.values())
+for line in used:
+    op = ops[line["used_by"]]
+    assert op["source"] == "prefetch" and op["position"] == line["position"] == line["expected"]
+    assert op["begin_ns"] - line["begin_ns"] == 1500000 and line["wall_ns"] == op["wall_ns"] - 1500000
+END
+}
+
+# Every call that was served from a gather ahead has a flow from it, and ranks alike.
+@test "export: a real replay with gathers ahead" {
+    export FAKE_GRANULE_KB=4 FAKE_LINK_LATENCY_US=10 FAKE_LINK_GBPS=0.0123 # as in ahead.bats
+    REPRISE_TRIAL=0 REPRISE_PREFETCH=1 REPRISE_BUDGET=128K REPRISE_LOG=none "$BUILD/reprise" run --replay run -- \
+        "$BUILD/minitrain" --ranks 4 --layers 8 --dim 90 --tokens 1 --microbatches 4 --steps 20 --compute-us 1500 \
+        --timeout 60 > /dev/null
+    both_hold_the_same run
+    [ "$(grep -c '^flow ' checked)" -gt 80 ]
+    [ "$(grep -c '^flow ' checked)" = "$(grep -c "('source', 'prefetch')" checked)" ]
+    for rank in 0 1 2 3; do
+        "$BUILD/reprise" export run --format jsonl --rank $rank | grep '"ahead":' |
+            sed 's/"rank":[0-9]*,//; s/"step":[0-9]*,//; s/,"begin_ns".*//; s/"used_by":[0-9]*,//' > ahead.$rank
+    done
+    [ -s ahead.0 ]
+    cmp ahead.0 ahead.1 && cmp ahead.0 ahead.2 && cmp ahead.0 ahead.3
+}
+
 @test "export: real recordings on the stand-in" {
     export FAKE_REALTIME=0
     LD_PRELOAD=./libreprise.so REPRISE_MODE=record REPRISE_TRACE=run REPRISE_DETAIL=launches REPRISE_LOG=none \

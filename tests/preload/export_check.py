@@ -2,7 +2,8 @@
 
 Of a Perfetto trace it reads the wire format itself, by the numbers of fields in perfetto_trace.proto. Whatever the format:
 a track is told of before anything is on it; slices of a track are nested or apart, in order of time, and all of them end.
-Then it prints one line a slice, an instant and a count, in the same words for both formats, so that they can be compared.
+A flow has one begin, in a gather ahead, and one end, in a call, no earlier.
+Then it prints one line a slice, an instant, a count and a flow, in the same words for both formats, so that they can be compared.
 """
 
 import json
@@ -34,12 +35,15 @@ def varint(data, at):
 
 
 def message(data):
-    """{field: [values]}: numbers, and bytes."""
+    """{field: [values]}: numbers, those of 64 bits too, and bytes."""
     fields, at = defaultdict(list), 0
     while at < len(data):
         tag, at = varint(data, at)
         if tag & 7 == 0:
             value, at = varint(data, at)
+        elif tag & 7 == 1:
+            check(at + 8 <= len(data), "a number is beyond its message")
+            value, at = int.from_bytes(data[at : at + 8], "little"), at + 8
         else:
             check(tag & 7 == 2, f"wire type {tag & 7}")
             length, at = varint(data, at)
@@ -87,7 +91,12 @@ class Perfetto:
             for data in packet[60]:
                 self.descriptor(data)
             for data in packet[11]:
-                yield self.event(packet[8][0], message(data))
+                fields = message(data)
+                yield self.event(packet[8][0], fields)
+                for kind, field in (("s", 47), ("f", 48)):  # flow_ids, terminating_flow_ids: in the slice that begins
+                    check(field not in fields or fields[9] == [1], "a flow at no beginning of a slice")
+                    for flow in fields.get(field, []):
+                        yield kind, self.tracks[fields[11][0]], packet[8][0], None, None, flow
 
     def event(self, at, fields):
         track = self.tracks[fields[11][0]]
@@ -133,6 +142,11 @@ class Chrome:
                 yield kind, (event["pid"], event["name"]), at, None, event["name"], value
                 continue
             track = self.tracks[event["pid"], event["tid"]]
+            if kind in "sf":
+                check(kind == "s" or event["bp"] == "e", "a flow ends in the slice that comes next")
+                check((event["cat"], event["name"]) == ("ahead", "gathered ahead"), f"a flow is {event['name']}")
+                yield kind, track, at, None, None, event["id"]
+                continue
             if kind == "E":
                 yield kind, track, at, None, None, None
                 continue
@@ -144,10 +158,34 @@ class Chrome:
 # ---------------------------------------------------------------- both
 
 
+class Flows:
+    """What begins where, and ends where."""
+
+    def __init__(self):
+        self.ends = {"s": {}, "f": {}}
+
+    def bind(self, kind, flow, slice_of):
+        """In the slice of its track that has begun last."""
+        track, category, name, begin, end, at = slice_of
+        check(begin <= at <= end, f"flow {flow} at {at} is not in the slice {begin} to {end}")
+        check(category == {"s": "ahead", "f": "call"}[kind], f"flow {flow}: {kind} is in a {category}")
+        check(flow not in self.ends[kind], f"flow {flow}: two of {kind}")
+        self.ends[kind][flow] = (track, name, begin)
+
+    def lines(self):
+        begins, ends = self.ends["s"], self.ends["f"]
+        check(begins.keys() == ends.keys(), f"flows with one end: {begins.keys() ^ ends.keys()}")
+        for flow, (track, name, begin) in begins.items():
+            check(track[0] == ends[flow][0][0], f"flow {flow} goes from rank to rank")
+            check(begin <= ends[flow][2], f"flow {flow} ends at {ends[flow][2]}, before it begins")
+            yield f"flow {track} {begin} {name} to {ends[flow][0]} {ends[flow][2]} {ends[flow][1]}"
+
+
 def lines(events):
     """A line each. Slices must be nested or apart; a call has nothing in it, an event calls, a step events and calls."""
-    stacks, last = defaultdict(list), {}
-    inside = {"step": [None], "event": ["step"], "call": ["step", "event"]}
+    stacks, last, flows, leaves = defaultdict(list), {}, Flows(), {}
+    inside = {"step": [None], "event": ["step"], "call": ["step", "event"], "ahead": [None]}
+    marks = []  # flows, looked at when all slices have ended
     for kind, track, at, category, name, more in events:
         check(at >= 0, f"{track}: time {at}")
         if kind == "C":
@@ -156,6 +194,10 @@ def lines(events):
             yield f"count {track} {at} {more}"
         elif kind == "i":
             yield f"instant {track} {at} {category} {name} {sorted(more.items())}"
+        elif kind in "sf":
+            leaf = leaves.get(track)
+            check(leaf is not None, f"flow {more} is in no slice")
+            marks.append((kind, more, leaf, at))
         else:
             check(at >= last.get(track, 0), f"{track}: {name} at {at}, but the slice before ends at {last.get(track)}")
             last[track] = at
@@ -163,12 +205,18 @@ def lines(events):
             if kind == "B":
                 check((stack[-1][0] if stack else None) in inside[category], f"{track}: a {category} in {stack[-1:]}")
                 stack.append((category, name, at, more))
+                leaves[track] = leaf = [track, category, name, at, None]
+                stack[-1] += (leaf,)
             else:
                 check(stack, f"{track}: an end at {at} of nothing")
-                category, name, begin, more = stack.pop()
+                category, name, begin, more, leaf = stack.pop()
+                leaf[4] = at
                 yield f"slice {track} {begin} to {at} {category} {name} {sorted(more.items())}"
     for track, stack in stacks.items():
         check(not stack, f"{track}: {stack} without an end")
+    for kind, flow, leaf, at in marks:
+        flows.bind(kind, flow, (*leaf, at))
+    yield from flows.lines()
 
 
 def main():
@@ -180,7 +228,7 @@ def main():
     for process in sorted(reader.processes.values()):
         print("process", *process)
     for track in sorted(reader.tracks.values()):
-        if sys.argv[1] == "chrome" or "a step" not in track[1] and "behind a call" not in track[1]:
+        if sys.argv[1] == "chrome" or not any(text in track[1] for text in ("a step", "behind a call", "not yet used")):
             print("track", *track)
 
 

@@ -38,6 +38,9 @@ defined() {
             "$BUILD/reprise" show "$version" --rank "$rank" --csv --step all --all-ops
         done | diff "$version/ops.csv" -
         "$BUILD/reprise" sites "$version" --csv | diff "$version/sites.csv" -
+        if [ -f "$version/ahead.jsonl" ]; then
+            "$BUILD/reprise" export "$version" --format jsonl | grep '"ahead":' | diff "$version/ahead.jsonl" -
+        fi
         "$BUILD/reprise" diff "$version" "$version"
         read=$((read + 1))
     done

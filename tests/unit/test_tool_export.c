@@ -37,8 +37,12 @@ static void tell_call(struct rp_export *export, const struct rp_export_slice *sl
 {
     size_t used = strlen(told);
     checker_call(export, slice);
-    snprintf(told + used, sizeof(told) - used, "call %d to %d %s\n", (int)slice->begin, (int)slice->end,
-             rp_export_name(export->names, slice->name));
+    used +=
+        (size_t)snprintf(told + used, sizeof(told) - used, "%s %d to %d %s", rp_export_category_name(slice->category),
+                         (int)slice->begin, (int)slice->end, rp_export_name(export->names, slice->name));
+    if (slice->flow != 0)
+        used += (size_t)snprintf(told + used, sizeof(told) - used, " flow %d", (int)(uint32_t)slice->flow);
+    snprintf(told + used, sizeof(told) - used, "\n");
 }
 
 static void export_cut(struct rp_trace *trace, const struct rp_timeline *timeline, struct rp_export_steps steps)
@@ -209,6 +213,71 @@ static void only_the_steps_asked_for(void **state)
     tool_trace_free(trace);
 }
 
+/* ---------------------------------------------------------------- gathers ahead */
+
+/* `use`: the op that it is served to, of those in order; the trace owns nothing of it. */
+static void add_issue(struct rp_trace *trace, uint32_t comm, uint64_t begin, uint64_t end, uint32_t use)
+{
+    static struct rp_trace_issue issues[16];
+    static struct rp_trace_used used[16];
+    uint32_t index = (uint32_t)trace->issue_count++;
+    trace->issues = issues;
+    trace->used = used;
+    assert_true(index < 16);
+    issues[index] = (struct rp_trace_issue){
+        .of =
+            {.comm = comm, .source = RP_ISSUE_SNAPSHOT, .number = index + 1, .begin = begin, .end = end, .bytes = 1024},
+        .op = use};
+    if (use != RP_TRACE_NO_OP)
+        used[trace->used_count++] = (struct rp_trace_used){use, index};
+}
+
+static void a_gather_ahead_flows_to_its_call(void **state)
+{
+    struct rp_trace *trace = tool_trace_make();
+    (void)state;
+    for (int i = 0; i < 4; i++)
+        tool_trace_add(trace, 0, RP_OP_ALL_GATHER, 256, "a", RP_PHASE_FORWARD, 1);
+    add_issue(trace, 0, 2, 4, 1);
+    add_issue(trace, 0, 3, 9, RP_TRACE_NO_OP); /* the one before ends later than this begins */
+    add_issue(trace, 1, 3, 30, 2);             /* of another communicator: on a track of its own */
+    add_issue(trace, 0, 8, 5, 3);              /* of an end that is no end */
+    export_all(trace);
+    assert_non_null(strstr(told, "ahead 2 to 3 all-gather ahead 1.0 KiB flow 0\n"
+                                 "ahead 3 to 8 all-gather ahead 1.0 KiB\n"
+                                 "ahead 8 to 8 all-gather ahead 1.0 KiB flow 3\n"
+                                 "ahead 3 to 30 all-gather ahead 1.0 KiB flow 2\n"
+                                 "step 0 step 1\n"));
+    assert_non_null(strstr(told, "call 0 to 5 all-gather 1.0 KiB float32\n"
+                                 "call 10 to 15 all-gather 1.0 KiB float32 flow 0\n"
+                                 "call 20 to 25 all-gather 1.0 KiB float32 flow 2\n"
+                                 "call 30 to 35 all-gather 1.0 KiB float32 flow 3\n"));
+    assert_int_equal(checked.aheads, 4);
+    assert_int_equal(checked.aheads_tracks, 2);
+    assert_int_equal(checked.flow_begins, 3);
+    /* launches of each call, two of the step, its bytes ahead, and of three gathers when they wait and no longer */
+    assert_int_equal(checked.counts, 4 + 2 + 1 + 6);
+    tool_trace_free(trace);
+}
+
+/* Where only one end of a flow is in the steps asked for, there is none. */
+static void flows_within_the_steps_asked_for(void **state)
+{
+    struct rp_trace *trace = steps_trace();
+    (void)state;
+    add_issue(trace, 0, 45, 46, 6); /* of step 2, for step 3 */
+    add_issue(trace, 0, 61, 62, 7); /* of step 3 */
+    add_issue(trace, 0, 85, 86, 9); /* of step 3, for step 4 */
+    export_steps(trace, (struct rp_export_steps){2, 3});
+    assert_int_equal(checked.aheads, 2);
+    assert_int_equal(checked.flow_begins, 1);
+    assert_int_equal(checked.counts, 3 + 2 + 1 + 2);
+    export_steps(trace, (struct rp_export_steps){0, SIZE_MAX});
+    assert_int_equal(checked.aheads, 3);
+    assert_int_equal(checked.flow_begins, 3);
+    tool_trace_free(trace);
+}
+
 static void ranks_share_the_axis_of_the_wall_clock(void **state)
 {
     struct rp_trace *traces[2] = {tool_trace_make(), tool_trace_make()};
@@ -314,6 +383,8 @@ int main(void)
         cmocka_unit_test(calls_never_overlap),
         cmocka_unit_test(threads_stand_apart),
         cmocka_unit_test(only_the_steps_asked_for),
+        cmocka_unit_test(a_gather_ahead_flows_to_its_call),
+        cmocka_unit_test(flows_within_the_steps_asked_for),
         cmocka_unit_test(ranks_share_the_axis_of_the_wall_clock),
         cmocka_unit_test(absurd_times),
         cmocka_unit_test(names_are_made_once),
