@@ -70,8 +70,8 @@ struct widths {
 };
 
 struct cells {
-    char at[32], in_call[32], bar[BAR_WIDTH + 1], module[MODULE_MAX], op[80];
-    const char *phase, *source;
+    char at[32], in_call[32], bar[BAR_WIDTH + 1], module[MODULE_MAX], op[80], source[64];
+    const char *phase;
 };
 
 static const struct cells titles = {
@@ -90,10 +90,23 @@ static void draw_bar(const struct view *view, const struct rp_op *op, char bar[B
         bar[i] = op->kind == RP_OP_ALL_GATHER ? '#' : '=';
 }
 
+/* And of what was gathered ahead, how long before the call. */
+static void print_source(const struct view *view, size_t index, char *text, size_t size)
+{
+    const struct rp_op *op = &view->trace->ops[index].op;
+    const struct rp_trace_issue *issue = rp_trace_issue_of(view->trace, index);
+    const char *source = rp_source_name(rp_source_of(op));
+    if (issue == NULL)
+        snprintf(text, size, "%s", source);
+    else
+        snprintf(text, size, "%s, issued %.3f ms before", source, milliseconds(view, op->begin - issue->of.begin));
+}
+
 static struct cells cells_of(const struct view *view, size_t index)
 {
     const struct rp_op *op = &view->trace->ops[index].op;
-    struct cells cells = {.phase = rp_phase_name((enum rp_phase)op->phase), .source = rp_source_name(rp_source_of(op))};
+    struct cells cells = {.phase = rp_phase_name((enum rp_phase)op->phase)};
+    print_source(view, index, cells.source, sizeof(cells.source));
     snprintf(cells.at, sizeof(cells.at), "%.3f", milliseconds(view, op->begin - view->begin));
     snprintf(cells.in_call, sizeof(cells.in_call), "-");
     if (has_end(op))

@@ -74,6 +74,25 @@ static void test_end_of_the_trace(void **state)
     tool_trace_free(trace);
 }
 
+/* Where the trace says when a gather ahead was issued, so does the view. */
+static void test_gathers_ahead(void **state)
+{
+    (void)state;
+    struct rp_trace *trace = tool_trace_make();
+    struct rp_trace_issue issue = {.of = {.number = 1, .begin = 8 * MS}, .op = 1};
+    struct rp_trace_used used = {.op = 1};
+    add(trace, RP_OP_ALL_GATHER, 10 * MS, 11 * MS)->flags = RP_OP_VOTED | RP_OP_HIT | RP_OP_AHEAD;
+    add(trace, RP_OP_ALL_GATHER, 12 * MS + MS / 2, 13 * MS)->flags = RP_OP_VOTED | RP_OP_HIT | RP_OP_AHEAD;
+    trace->issues = &issue;
+    trace->used = &used;
+    trace->issue_count = trace->used_count = 1;
+    print(trace, 0, 2, false);
+    has("all-gather 1.0 KiB float32  prefetch\n");
+    has("all-gather 1.0 KiB float32  prefetch, issued 4.500 ms before\n");
+    has("       2        1.500        50.0%  prefetch\n");
+    tool_trace_free(trace);
+}
+
 /* All at one tick: no time, no share, a bar. */
 static void test_no_time_at_all(void **state)
 {
@@ -144,9 +163,10 @@ static void test_other_ops(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_times_and_bars),       cmocka_unit_test(test_end_of_the_trace),
-        cmocka_unit_test(test_no_time_at_all),       cmocka_unit_test(test_gathers_at_once),
-        cmocka_unit_test(test_calls_without_an_end), cmocka_unit_test(test_other_ops),
+        cmocka_unit_test(test_times_and_bars),  cmocka_unit_test(test_end_of_the_trace),
+        cmocka_unit_test(test_gathers_ahead),   cmocka_unit_test(test_no_time_at_all),
+        cmocka_unit_test(test_gathers_at_once), cmocka_unit_test(test_calls_without_an_end),
+        cmocka_unit_test(test_other_ops),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
