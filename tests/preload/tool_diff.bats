@@ -3,16 +3,20 @@
 # its options, and its JSON. The traces are made up by mktrace.
 
 load place
+load command
 
 setup() {
     place
     golden=$BATS_TEST_DIRNAME/../data/golden
 }
 
-# Runs reprise; then $status is its exit code, out and err hold what it printed.
-reprise() {
-    status=0
-    "$BUILD/reprise" "$@" > out 2> err || status=$?
+# The runs differ, and the first line says so: $1.
+differs() {
+    local expected=$1
+    shift
+    reprise diff "$@"
+    cat out err
+    [ "$status" = 1 ] && [ ! -s err ] && [ "$(head -1 out)" = "different: $expected" ]
 }
 
 # makes A: a trace of that name, with the settings behind.
@@ -91,6 +95,161 @@ case_of() {
     makes a ranks=3
     makes b fingerprints=0
     is_golden ranks 1
+}
+
+# ---------------------------------------------------------------- verdicts
+
+@test "diff: the same" {
+    make_trace a
+    make_trace b
+    succeeds diff a b
+    printed << 'END'
+same: 2 ranks, 132 ops, also by bytes
+A: a
+B: b
+END
+    succeeds diff a b --rank 1
+    has "same: 1 rank, 66 ops, also by bytes"
+    succeeds diff a/rank-0.rpt b/rank-0.rpt
+    [ "$(head -1 out)" = "same: 1 rank, 66 ops, also by bytes" ]
+}
+
+@test "diff: a replayed run and a recorded one are the same in order" {
+    make_trace a steps=7
+    make_trace b steps=7 replay=3 miss=1 withdraw=2 at=4
+    succeeds diff a b
+    has "same: 2 ranks, 154 ops, bytes compared for 92 of 140 ops with a fingerprint"
+    succeeds diff b a
+    succeeds diff b b
+    make_trace c steps=7 replay=3 skip=1 at=5
+    differs "step 6, layers.1 forward, all-gather 2.0 MiB bfloat16, rank 0: only in A (communicator 0, position 46)" a c
+}
+
+@test "diff: names that a replayed run did not look up are no difference" {
+    make_trace a steps=7
+    make_trace b steps=7 replay=3 names=0
+    succeeds show b --plan
+    grep -Eq '^ +48  - +- +all-gather 2.0 MiB bfloat16 +0  memory$' out
+    succeeds diff a b
+    has "same: 2 ranks, 154 ops, bytes compared for 92 of 140 ops with a fingerprint"
+    succeeds diff b a
+    make_trace c steps=7 replay=3 names=0 rename=1 at=0
+    differs "step 1, layers.1 forward, all-gather 2.0 MiB bfloat16, rank 0: other module or phase, in B blocks.1 forward (communicator 0, position 1)" a c
+}
+
+@test "diff: a rank that only one run has" {
+    make_trace a
+    differs "the runs have different ranks" a a/rank-0.rpt
+    has "1 rank only in A"
+    differs "the runs have different ranks" a/rank-1.rpt a
+    has "1 rank only in B"
+}
+
+@test "diff: a skipped layer" {
+    make_trace a
+    make_trace b skip=1
+    differs "step 4, layers.1 forward, all-gather 2.0 MiB bfloat16, rank 0: only in A (communicator 0, position 28)" a b
+}
+
+@test "diff: more layers" {
+    make_trace a
+    make_trace b layers=5
+    differs "step 1, layers.3 forward, all-gather 2.0 MiB bfloat16, rank 0: only in B (communicator 0, position 3)" a b
+    has "        72  only in B"
+    has "         0  only in A"
+}
+
+@test "diff: size, data type, name, launches, bytes" {
+    make_trace a
+    make_trace size resize=1
+    differs "step 4, layers.1 forward, all-gather 2.0 MiB bfloat16, rank 0: other size (communicator 0, position 28)" a size
+    has "        18  other size"
+    has "bytes compared for 102 of 120 ops with a fingerprint"
+    make_trace type retype=0
+    differs "step 4, layers.0 forward, all-gather 2.0 MiB bfloat16, rank 0: other data type (communicator 0, position 27)" a type
+    make_trace name rename=2 at=0
+    differs "step 1, layers.2 forward, all-gather 2.0 MiB bfloat16, rank 0: other module or phase, in B blocks.2 forward (communicator 0, position 2)" a name
+    grep -q '^  B>        2  blocks.2  forward ' out
+    make_trace launches launches=0
+    differs "step 4, layers.0 forward, all-gather 2.0 MiB bfloat16, rank 0: other kernel launches (communicator 0, position 27)" a launches
+    has "first difference of kernel launches"
+}
+
+@test "diff: other bytes, on one rank" {
+    make_trace a
+    make_trace b bytes=2 only=1
+    differs "step 4, layers.2 forward, all-gather 2.0 MiB bfloat16, rank 1: other bytes (communicator 0, position 29)" a b
+    has "first difference of bytes"
+    has "         9  other bytes"
+    succeeds diff a b --rank 0
+}
+
+@test "diff: structure and bytes are both named" {
+    make_trace a
+    make_trace b bytes=2 skip=1
+    differs "step 4, layers.1 forward, all-gather 2.0 MiB bfloat16, rank 0: only in A (communicator 0, position 28)" a b
+    has "first difference"
+    has "first difference of bytes"
+    has "  step 4, layers.1 forward, all-gather 2.0 MiB bfloat16, rank 0: only in A (communicator 0, position 28)"
+}
+
+@test "diff: a run that ends early" {
+    make_trace a
+    make_trace b steps=4
+    local where="layers.0 backward, reduce-scatter 4.0 MiB float32 avg; A goes on with step 5, layers.0 forward, all-gather 2.0 MiB bfloat16, rank 0 (communicator 0, position 36)"
+    differs "B ends after $where" a b
+    differs "A ends after ${where/; A/; B}" b a
+    make_trace none steps=0
+    differs "B ends before step 1, layers.0 forward, all-gather 2.0 MiB bfloat16, rank 0 (communicator 0, position 0)" a none
+}
+
+@test "diff: traces that are cut short or have losses are compared as far as they go" {
+    make_trace a
+    make_trace b finish=0 lost=1
+    succeeds diff a b
+    printed << 'END'
+same: 2 ranks, 132 ops, also by bytes
+A: a
+B: b
+B, rank 0: cut short, lost 1 launch record
+B, rank 1: cut short, lost 1 launch record
+END
+}
+
+@test "diff: no fingerprints" {
+    make_trace a
+    make_trace b fingerprints=0
+    make_trace c fingerprints=0
+    succeeds diff a b
+    has "same: 2 ranks, 132 ops, bytes not comparable: no fingerprints in B"
+    succeeds diff b c
+    has "same: 2 ranks, 132 ops, bytes not comparable: no fingerprints in A and B"
+}
+
+@test "diff: fingerprints of samples" {
+    make_trace a sampled=1
+    make_trace b sampled=1
+    make_trace full
+    make_trace none fingerprints=0
+    make_trace other sampled=1 bytes=1
+    succeeds diff a b
+    has "same: 2 ranks, 132 ops, bytes compared for 120 ops, 72 of them by samples"
+    succeeds diff a full
+    has "same: 2 ranks, 132 ops, bytes compared for 48 of 120 ops with a fingerprint; 72 not comparable: one run hashed all bytes, the other a sample"
+    succeeds diff full a
+    succeeds diff none a
+    has "same: 2 ranks, 132 ops, bytes not comparable: no fingerprints in A"
+    differs "step 4, layers.1 forward, all-gather 2.0 MiB bfloat16, rank 0: other bytes (communicator 0, position 28)" a other
+    has "bytes compared for 120 ops, 72 of them by samples"
+    has "        18  other bytes"
+    make_trace unlike bytes=1
+    reprise diff a unlike
+    [ "$status" = 1 ]
+    grep -q '^first difference of bytes among the ops that can be compared' out
+    make_trace replayed steps=7 replay=3 sampled=1
+    make_trace recorded steps=7 sampled=1
+    succeeds diff recorded replayed
+    has "same: 2 ranks, 154 ops, bytes compared for 92 of 140 ops with a fingerprint, 36 of them by samples"
 }
 
 # ---------------------------------------------------------------- retimed
