@@ -1,13 +1,13 @@
 /* reprise diff: exit code 0 if two runs are the same, 1 if not, 2 if they could not be compared. */
-#include <errno.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "core/compare/diff.h"
 #include "core/tool/diff_input.h"
 #include "core/tool/diff_json.h"
 #include "core/tool/diff_report.h"
+#include "core/tool/steps_option.h"
 #include "core/tool/tool.h"
 
 #define ALL_RANKS (-1)
@@ -19,46 +19,11 @@ struct arguments {
     int count;
     int32_t rank;
     bool json, all;
-    struct rp_diff_options options;
+    struct rp_tool_steps steps;
+    size_t top;
 };
 
 /* ---------------------------------------------------------------- arguments */
-
-/* A step's number, from 1, at *text; moves on behind it. False: there is none. */
-static bool take_step(const char **text, size_t *step_out)
-{
-    char *end;
-    if (**text < '0' || **text > '9')
-        return false;
-    errno = 0;
-    unsigned long step = strtoul(*text, &end, 10);
-    if (step < 1 || step > INT32_MAX || errno != 0)
-        return false;
-    *text = end;
-    *step_out = step;
-    return true;
-}
-
-/* "3:5", "3:", ":5" or "3". */
-static bool take_steps(const char *text, struct rp_diff_options *options)
-{
-    size_t first = 1, last = RP_DIFF_ALL_STEPS;
-    bool has_first = take_step(&text, &first);
-    if (*text == ':') {
-        text++;
-        bool has_last = take_step(&text, &last);
-        if (!has_first && !has_last)
-            return false;
-    } else {
-        last = first;
-        if (!has_first)
-            return false;
-    }
-    if (*text != '\0' || first > last)
-        return false;
-    *options = (struct rp_diff_options){.first_step = first - 1, .end_step = last, .top = options->top};
-    return true;
-}
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
@@ -68,12 +33,11 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         arguments->rank = rp_tool_number(state, "--rank", argument, 0);
         return 0;
     case 's':
-        if (!take_steps(argument, &arguments->options))
-            argp_error(state, "--steps wants FIRST:LAST, counted from 1, not '%s'", argument);
+        arguments->steps = rp_tool_take_steps(state, argument);
         return 0;
     case 't':
-        arguments->options.top = (size_t)rp_tool_number(state, "--top", argument, 0);
-        if (arguments->options.top > TOP_MAX)
+        arguments->top = (size_t)rp_tool_number(state, "--top", argument, 0);
+        if (arguments->top > TOP_MAX)
             argp_error(state, "--top wants a number to %d, not '%s'", TOP_MAX, argument);
         return 0;
     case 'a':
@@ -98,16 +62,16 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 
 /* ---------------------------------------------------------------- comparing */
 
+_Static_assert(RP_STEPS_OPEN == RP_DIFF_ALL_STEPS, "open ends mean the same");
+
 /* RP_IO after it was said. */
 static enum rp_status check_steps(const struct arguments *arguments, const struct rp_diff_input *input)
 {
-    const struct rp_diff_options *options = &arguments->options;
-    size_t steps = input->timeline.count;
-    size_t wanted = options->end_step == RP_DIFF_ALL_STEPS ? options->first_step + 1 : options->end_step;
-    if ((options->first_step == 0 && options->end_step == RP_DIFF_ALL_STEPS) || wanted <= steps)
+    size_t missing = rp_tool_steps_missing(arguments->steps, input->timeline.count);
+    if (missing == 0)
         return RP_OK;
-    rp_tool_error("diff", "there is no step %zu: %c, rank %" PRId32 " has steps 1 to %zu", wanted, input->name,
-                  input->trace->identity.rank, steps);
+    rp_tool_error("diff", "there is no step %zu: %c, rank %" PRId32 " has steps 1 to %zu", missing, input->name,
+                  input->trace->identity.rank, input->timeline.count);
     return RP_IO;
 }
 
@@ -165,7 +129,9 @@ static int failed(const struct arguments *arguments, enum rp_status status)
 static int diff_runs(const struct arguments *arguments, struct rp_diff_input inputs[2])
 {
     struct rp_diff diff;
-    enum rp_status status = rp_diff_create(&arguments->options, &diff);
+    const struct rp_diff_options options = {
+        .first_step = arguments->steps.from, .end_step = arguments->steps.to, .top = arguments->top};
+    enum rp_status status = rp_diff_create(&options, &diff);
     if (status != RP_OK)
         return rp_tool_failed("diff", status);
     status = add_ranks(arguments, &diff, inputs);
@@ -184,7 +150,7 @@ int rp_cmd_diff(int argc, char **argv)
 {
     static const struct argp_option options[] = {
         {"rank", 'r', "N", 0, "Compare rank N only (default: all)", 0},
-        {"steps", 's', "FIRST:LAST", 0, "Compare only these steps of both, counted from 1 (3:5, 3:, :5 or 3)", 0},
+        {"steps", 's', RP_STEPS_ARGUMENT, 0, "Compare only these steps of both, " RP_STEPS_HELP, 0},
         {"top", 't', "N", 0, "List at most N differences, and N modules and phases (default: 10)", 0},
         {"all", 'a', NULL, 0, "Show all modules and phases, not only those that differ", 0},
         {"json", 'j', NULL, 0, "Print one JSON object in place of text (core/compare/README.md)", 0},
@@ -199,7 +165,7 @@ int rp_cmd_diff(int argc, char **argv)
                                      NULL,
                                      NULL,
                                      NULL};
-    struct arguments arguments = {.rank = ALL_RANKS, .options = {.end_step = RP_DIFF_ALL_STEPS, .top = TOP_DEFAULT}};
+    struct arguments arguments = {.rank = ALL_RANKS, .steps = {0, RP_STEPS_OPEN}, .top = TOP_DEFAULT};
     struct rp_diff_input inputs[2];
     rp_tool_parse(&argp, "diff", 0, argc, argv, &arguments);
     if (rp_diff_input_open(arguments.paths[0], 'A', &inputs[0]) != RP_OK)

@@ -8,12 +8,13 @@
 #include <unistd.h>
 
 #include "core/tool/export.h"
+#include "core/tool/steps_option.h"
 #include "core/tool/tool.h"
 
 struct arguments {
     const char *path, *output; /* output NULL: standard output */
     int32_t rank;              /* RP_RANK_FIRST: all */
-    struct rp_export_steps steps;
+    struct rp_tool_steps steps;
     const char *format;
 };
 
@@ -31,26 +32,6 @@ static const char *take_format(struct argp_state *state, const char *text)
     return NULL;
 }
 
-/* "3", "3:5", "3:" or ":5", from 1 and both ends with it. */
-static struct rp_export_steps take_steps(struct argp_state *state, const char *text)
-{
-    char first[16], last[16];
-    const char *colon = strchr(text, ':');
-    size_t length = colon != NULL ? (size_t)(colon - text) : strlen(text);
-    if (length >= sizeof(first) || strlen(colon != NULL ? colon + 1 : text) >= sizeof(last))
-        argp_error(state, "--steps wants A:B, not '%s'", text);
-    snprintf(first, sizeof(first), "%.*s", (int)length, text);
-    snprintf(last, sizeof(last), "%s", colon != NULL ? colon + 1 : text);
-    struct rp_export_steps steps = {0, SIZE_MAX};
-    if (first[0] != '\0')
-        steps.from = (size_t)rp_tool_number(state, "--steps", first, 1) - 1;
-    if (last[0] != '\0')
-        steps.to = (size_t)rp_tool_number(state, "--steps", last, 1);
-    if (steps.from >= steps.to || strcmp(text, ":") == 0 || text[0] == '\0')
-        argp_error(state, "--steps wants A:B, the first and the last, not '%s'", text);
-    return steps;
-}
-
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct arguments *arguments = state->input;
@@ -65,7 +46,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         arguments->rank = rp_tool_number(state, "--rank", argument, 0);
         return 0;
     case 's':
-        arguments->steps = take_steps(state, argument);
+        arguments->steps = rp_tool_take_steps(state, argument);
         return 0;
     case ARGP_KEY_END:
         rp_tool_take_path(key, argument, state, "trace", &arguments->path);
@@ -84,7 +65,7 @@ static void parse_arguments(int argc, char **argv, struct arguments *arguments)
          "perfetto (ui.perfetto.dev), chrome (JSON trace events) or jsonl (one op or gather ahead a line)", 0},
         {"output", 'o', "FILE", 0, "Write to FILE, which is overwritten (default: standard output)", 0},
         {"rank", 'r', "N", 0, "Export rank N (default: all)", 0},
-        {"steps", 's', "A:B", 0, "Export steps A to B, counted from 1; A: and :B are open (default: all)", 0},
+        {"steps", 's', RP_STEPS_ARGUMENT, 0, "Export only these steps, " RP_STEPS_HELP, 0},
         {0},
     };
     static const struct argp argp = {
@@ -97,7 +78,7 @@ static void parse_arguments(int argc, char **argv, struct arguments *arguments)
         NULL,
         NULL,
         NULL};
-    *arguments = (struct arguments){.rank = RP_RANK_FIRST, .steps = {0, SIZE_MAX}};
+    *arguments = (struct arguments){.rank = RP_RANK_FIRST, .steps = {0, RP_STEPS_OPEN}};
     rp_tool_parse(&argp, "export", 0, argc, argv, arguments);
 }
 
@@ -143,7 +124,7 @@ static enum rp_status export_rank(struct job *job, size_t number)
     struct rp_export *export = &job->export;
     const struct rp_trace *trace = job->run->ranks[number];
     const struct rp_timeline *timeline = &job->timelines[number];
-    struct rp_export_steps steps = job->arguments->steps;
+    struct rp_export_steps steps = {job->arguments->steps.from, job->arguments->steps.to};
     if (export->format == NULL)
         return rp_export_jsonl(export->out, export->progress, &export->done, trace, timeline, steps);
     return rp_export_rank(export, (uint32_t)number, trace, timeline, steps);
@@ -233,9 +214,10 @@ static bool has_steps(const struct job *job)
     size_t most = 0;
     for (size_t i = 0; i < job->run->count; i++)
         most = job->timelines[i].count > most ? job->timelines[i].count : most;
-    if (job->arguments->steps.from == 0 || job->arguments->steps.from < most)
+    size_t missing = rp_tool_steps_missing(job->arguments->steps, most);
+    if (missing == 0)
         return true;
-    rp_tool_error("export", "there is no step %zu; the trace has steps 1 to %zu", job->arguments->steps.from + 1, most);
+    rp_tool_error("export", "there is no step %zu; the trace has steps 1 to %zu", missing, most);
     return false;
 }
 

@@ -9,6 +9,7 @@
 #include "core/tool/order_view.h"
 #include "core/tool/plan_view.h"
 #include "core/tool/rows.h"
+#include "core/tool/steps_option.h"
 #include "core/tool/summary.h"
 #include "core/compare/timeline.h"
 #include "core/tool/timeline_view.h"
@@ -18,13 +19,16 @@
 
 enum view { VIEW_OPS, VIEW_ORDER, VIEW_MODULES, VIEW_PLAN, VIEW_TIMELINE, VIEW_LAUNCHES, VIEW_CSV };
 
+enum { KEY_STEPS = 256 }; /* options without a letter */
+
 /* Steps count from 1 for people, as training programs count them, and from 0 in here. */
-enum { STEP_REPRESENTATIVE = -1, STEP_ALL = -2 };
+enum { STEP_REPRESENTATIVE = -1, STEP_ALL = -2, STEP_SEVERAL = -3 };
 
 struct arguments {
     const char *path;
     int32_t rank;
     int32_t step;
+    struct rp_tool_steps steps; /* of STEP_SEVERAL */
     enum view view;
     const char *view_option; /* that chose it, or NULL */
     bool all_ops;
@@ -41,6 +45,23 @@ static void take_view(struct argp_state *state, enum view view, const char *opti
     arguments->view_option = option;
 }
 
+static void take_step(struct argp_state *state, const char *text)
+{
+    struct arguments *arguments = state->input;
+    if (arguments->step == STEP_SEVERAL)
+        argp_error(state, "--steps and --step exclude each other");
+    arguments->step = strcmp(text, "all") == 0 ? STEP_ALL : rp_tool_number(state, "--step", text, 1) - 1;
+}
+
+static void take_steps(struct argp_state *state, const char *text)
+{
+    struct arguments *arguments = state->input;
+    if (arguments->step != STEP_REPRESENTATIVE && arguments->step != STEP_SEVERAL)
+        argp_error(state, "--step and --steps exclude each other");
+    arguments->steps = rp_tool_take_steps(state, text);
+    arguments->step = STEP_SEVERAL;
+}
+
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct arguments *arguments = state->input;
@@ -49,7 +70,10 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         arguments->rank = rp_tool_number(state, "--rank", argument, 0);
         return 0;
     case 's':
-        arguments->step = strcmp(argument, "all") == 0 ? STEP_ALL : rp_tool_number(state, "--step", argument, 1) - 1;
+        take_step(state, argument);
+        return 0;
+    case KEY_STEPS:
+        take_steps(state, argument);
         return 0;
     case 'a':
         arguments->all_ops = true;
@@ -82,6 +106,7 @@ static void parse_arguments(int argc, char **argv, struct arguments *arguments)
     static const struct argp_option options[] = {
         {"rank", 'r', "N", 0, "Show rank N (default: the lowest)", 0},
         {"step", 's', "K|all", 0, "Show step K, counted from 1, or all (default: the second-last whole one)", 0},
+        {"steps", KEY_STEPS, RP_STEPS_ARGUMENT, 0, "Show these steps, " RP_STEPS_HELP, 0},
         {"all-ops", 'a', NULL, 0, "Show allocations too", 0},
         {"order", 'o', NULL, 0, "Only the order: modules per phase, in sequence", 0},
         {"modules", 'm', NULL, 0, "Only ops, bytes and launches per module and phase", 0},
@@ -112,6 +137,14 @@ static bool is_shown(const struct arguments *arguments, const struct rp_op *op)
 
 static const char no_step[] = "no repeating step found";
 
+static struct rp_tool_steps asked_steps(const struct arguments *arguments, const struct rp_timeline *timeline)
+{
+    if (arguments->step == STEP_SEVERAL)
+        return arguments->steps;
+    size_t step = arguments->step >= 0 ? (size_t)arguments->step : rp_timeline_representative(timeline);
+    return (struct rp_tool_steps){step, step + 1};
+}
+
 /* The ops that were asked for; a heading for them in `title_out`. */
 static enum rp_status choose_range(const struct arguments *arguments, const struct rp_timeline *timeline,
                                    struct range *range_out, char *title_out, size_t title_size)
@@ -129,14 +162,19 @@ static enum rp_status choose_range(const struct arguments *arguments, const stru
         }
         return RP_OK;
     }
-    size_t step = arguments->step >= 0 ? (size_t)arguments->step : rp_timeline_representative(timeline);
-    if (step >= timeline->count) {
-        rp_tool_error("show", "there is no step %zu; the trace has steps 1 to %zu", step + 1, timeline->count);
+    struct rp_tool_steps steps = asked_steps(arguments, timeline);
+    size_t missing = rp_tool_steps_missing(steps, timeline->count);
+    if (missing > 0) {
+        rp_tool_error("show", "there is no step %zu; the trace has steps 1 to %zu", missing, timeline->count);
         return RP_NOT_FOUND;
     }
-    *range_out = (struct range){timeline->steps[step].first, rp_timeline_end(timeline, step)};
-    snprintf(title_out, title_size, "step %zu%s", step + 1,
-             timeline->steps[step].kind == RP_STEP_WHOLE ? "" : " (not a whole step)");
+    size_t last = (steps.to < timeline->count ? steps.to : timeline->count) - 1;
+    *range_out = (struct range){timeline->steps[steps.from].first, rp_timeline_end(timeline, last)};
+    if (last > steps.from)
+        snprintf(title_out, title_size, "steps %zu to %zu", steps.from + 1, last + 1);
+    else
+        snprintf(title_out, title_size, "step %zu%s", last + 1,
+                 timeline->steps[last].kind == RP_STEP_WHOLE ? "" : " (not a whole step)");
     return RP_OK;
 }
 

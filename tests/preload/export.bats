@@ -74,8 +74,8 @@ refused() {
     [ "$(grep -o 'step step [0-9]*' checked | tr '\n' ' ')" = "step step 5 step step 6 " ]
     both_hold_the_same a --rank 0 --steps :1
     [ "$(grep -c '^slice .* call ' checked)" = 12 ]
-    both_hold_the_same a --rank 0 --steps 6
-    [ "$(grep -c '^slice .* call ' checked)" = 12 ]
+    both_hold_the_same a --rank 0 --steps 3
+    [ "$(grep -o 'step step [0-9]*' checked)" = "step step 3" ]
 }
 
 @test "export: a cut trace, one without ops, one without steps" {
@@ -132,8 +132,7 @@ END
     refused "takes one trace" a a --format chrome
     refused "a: has no rank 2" a --format chrome --rank 2
     refused "there is no step 7; the trace has steps 1 to 6" a --format chrome --steps 7:9
-    refused "--steps wants A:B, the first and the last, not '3:2'" a --format chrome --steps 3:2
-    refused "--steps wants a number from 1, not '0'" a --format chrome --steps 0
+    refused "there is no step 9; the trace has steps 1 to 6" a --format chrome --steps 5:9
     refused "none/x: cannot be opened: No such file or directory" a --format chrome --output none/x
     refused "/dev/full: No space left on device" a --format perfetto --output /dev/full
 }

@@ -62,8 +62,22 @@ setup() {
     refuses "reprise run: no command given" run --record x --
     fails "reprise show: a: has no rank 7" show a --rank 7
     fails "reprise show: there is no step 7; the trace has steps 1 to 6" show a --step 7
+    fails "reprise show: there is no step 7; the trace has steps 1 to 6" show a --steps 7:
+    fails "reprise show: there is no step 8; the trace has steps 1 to 6" show a --steps 2:8
+    refuses "reprise show: --step and --steps exclude each other" show a --step 2 --steps 2
+    refuses "reprise show: --steps and --step exclude each other" show a --steps 2 --step all
     fails "reprise diff: rank 7 is not in both runs" diff a a --rank 7
     fails "reprise diff: the runs have no rank in common" diff a/rank-0.rpt a/rank-1.rpt
+}
+
+@test "wrong --steps: the same words from every command that has it" {
+    make_trace a
+    for steps in 0 0:2 3:2 a 1:b : 1:2:3 -1 "" " 1" +1 1x 99999999999999999999; do
+        for command in "diff a a" "export a --format jsonl" "show a"; do
+            # shellcheck disable=SC2086 # they are several words
+            refuses "reprise ${command%% *}: --steps wants K, A:B, A: or :B, counted from 1, not '$steps'" $command "--steps=$steps"
+        done
+    done
 }
 
 @test "output that does not arrive is an error" {

@@ -60,6 +60,23 @@ END
     diff <(tail -n +5 by_rank | grep -v '^   [01] ') <(tail -n +4 out | grep -v '^   [01] ')
 }
 
+@test "show: several steps, or one" {
+    make_trace a
+    succeeds show a --steps 2:4
+    has "steps 2 to 4, ops 12 to 47"
+    has "order of steps 2 to 4"
+    succeeds show a --steps 5:
+    has "steps 5 to 6, ops 48 to 71"
+    succeeds show a --steps :6
+    has "steps 1 to 6, ops 0 to 71"
+    succeeds show a --steps 3
+    cp out three
+    succeeds show a --step 3
+    cmp out three
+    succeeds show a --csv --steps 3:4
+    [ "$(awk -F, 'NR > 1 { print $2 }' out | uniq | tr '\n' ' ')" = "3 4 " ]
+}
+
 @test "show: allocations only with --all-ops" {
     make_trace a
     succeeds show a

@@ -66,14 +66,14 @@ and all have voted. How long the device waits is not in the trace: of two runs c
 the step takes.
 
      at ms  in call ms  0 to 12.000 ms                    module    phase      op                                  source
-     0.000       0.400  ##..............................  layers.0  forward    all-gather 2.0 MiB bfloat16         prefetch
+     0.000       0.400  ##..............................  layers.0  forward    all-gather 2.0 MiB bfloat16         prefetch, issued 1.500 ms before
      1.000       0.400  ..##............................  layers.1  forward    all-gather 2.0 MiB bfloat16         network, kept
      2.000       0.400  .....##.........................  layers.2  forward    all-gather 2.0 MiB bfloat16         network, kept
      3.000       0.400  ........##......................  layers.2  backward   all-gather 2.0 MiB bfloat16         withdrawn
      4.000       0.400  ..........==....................  layers.2  backward   reduce-scatter 4.0 MiB float32 avg  -
      5.000       0.400  .............##.................  layers.1  backward   all-gather 2.0 MiB bfloat16         repaired
      6.000       0.400  ................==..............  layers.1  backward   reduce-scatter 4.0 MiB float32 avg  -
-     7.000       0.400  ..................##............  layers.0  backward   all-gather 2.0 MiB bfloat16         prefetch
+     7.000       0.400  ..................##............  layers.0  backward   all-gather 2.0 MiB bfloat16         prefetch, issued 1.500 ms before
      8.000       0.400  .....................==.........  layers.0  backward   reduce-scatter 4.0 MiB float32 avg  -
     10.000       0.400  ..........................==....  -         other      send 1.0 KiB bfloat16 to 1          -
     11.000       0.400  .............................==.  norm      optimizer  all-reduce 4 B float32 sum          -
