@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/tool/filter.h"
 #include "core/tool/launch_view.h"
 #include "core/tool/order_view.h"
 #include "core/tool/plan_view.h"
@@ -14,12 +15,13 @@
 #include "core/compare/timeline.h"
 #include "core/tool/timeline_view.h"
 #include "core/tool/tool.h"
+#include "core/tool/tree_view.h"
 
 #define UNCUT_SHOWN 200 /* ops that are shown of a run in which no step was found */
 
-enum view { VIEW_OPS, VIEW_ORDER, VIEW_MODULES, VIEW_PLAN, VIEW_TIMELINE, VIEW_LAUNCHES, VIEW_CSV };
+enum view { VIEW_OPS, VIEW_ORDER, VIEW_TREE, VIEW_MODULES, VIEW_PLAN, VIEW_TIMELINE, VIEW_LAUNCHES, VIEW_CSV };
 
-enum { KEY_STEPS = 256 }; /* options without a letter */
+enum { KEY_STEPS = 256, KEY_TREE, KEY_MODULE, KEY_PHASE, KEY_KIND, KEY_COMM }; /* options without a letter */
 
 /* Steps count from 1 for people, as training programs count them, and from 0 in here. */
 enum { STEP_REPRESENTATIVE = -1, STEP_ALL = -2, STEP_SEVERAL = -3 };
@@ -31,7 +33,7 @@ struct arguments {
     struct rp_tool_steps steps; /* of STEP_SEVERAL */
     enum view view;
     const char *view_option; /* that chose it, or NULL */
-    bool all_ops;
+    struct rp_filter filter;
 };
 
 /* ---------------------------------------------------------------- arguments */
@@ -62,6 +64,27 @@ static void take_steps(struct argp_state *state, const char *text)
     arguments->step = STEP_SEVERAL;
 }
 
+static error_t parse_filter(int key, char *argument, struct argp_state *state)
+{
+    struct arguments *arguments = state->input;
+    switch (key) {
+    case KEY_MODULE:
+        rp_filter_take_module(&arguments->filter, state, argument);
+        return 0;
+    case KEY_PHASE:
+        rp_filter_take_phase(&arguments->filter, state, argument);
+        return 0;
+    case KEY_KIND:
+        rp_filter_take_kind(&arguments->filter, state, argument);
+        return 0;
+    case KEY_COMM:
+        rp_filter_take_comm(&arguments->filter, state, argument);
+        return 0;
+    default:
+        return rp_tool_take_path(key, argument, state, "trace", &arguments->path);
+    }
+}
+
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct arguments *arguments = state->input;
@@ -76,10 +99,13 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         take_steps(state, argument);
         return 0;
     case 'a':
-        arguments->all_ops = true;
+        arguments->filter.allocations = true;
         return 0;
     case 'o':
         take_view(state, VIEW_ORDER, "--order");
+        return 0;
+    case KEY_TREE:
+        take_view(state, VIEW_TREE, "--tree");
         return 0;
     case 'm':
         take_view(state, VIEW_MODULES, "--modules");
@@ -97,7 +123,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         take_view(state, VIEW_CSV, "--csv");
         return 0;
     default:
-        return rp_tool_take_path(key, argument, state, "trace", &arguments->path);
+        return parse_filter(key, argument, state);
     }
 }
 
@@ -109,17 +135,29 @@ static void parse_arguments(int argc, char **argv, struct arguments *arguments)
         {"steps", KEY_STEPS, RP_STEPS_ARGUMENT, 0, "Show these steps, " RP_STEPS_HELP, 0},
         {"all-ops", 'a', NULL, 0, "Show allocations too", 0},
         {"order", 'o', NULL, 0, "Only the order: modules per phase, in sequence", 0},
+        {"tree", KEY_TREE, NULL, 0,
+         "Only phases and modules as a tree, as they ran, with ops, bytes, launches and host time", 0},
         {"modules", 'm', NULL, 0, "Only ops, bytes and launches per module and phase", 0},
         {"plan", 'p', NULL, 0, "Only the gathers and where their bytes came from, and what became of replay", 0},
         {"timeline", 't', NULL, 0, "Only when each call came in, how long the host was in it, and gathers by source",
          0},
         {"launches", 'l', NULL, 0, "Only the ops, each with its kernel launches, if they were recorded one by one", 0},
         {"csv", 'c', NULL, 0, "Only the ops, as comma-separated values with every field", 0},
+        {"module", KEY_MODULE, "GLOB", 0, "Only ops and launches of these modules (layers.*)", 1},
+        {"phase", KEY_PHASE, "NAME", 0, "Only those of this phase (forward, backward, recompute, optimizer, other)", 1},
+        {"kind", KEY_KIND, "NAME", 0, "Only calls of this kind (all-gather), with the launches behind them", 1},
+        {"comm", KEY_COMM, "N", 0, "Only calls on this communicator, likewise", 1},
         {0},
     };
     static const struct argp argp = {
-        options, parse, "DIR|FILE", "Prints a recorded run: what it is, the ops of one step, and their order.",
-        NULL,    NULL,  NULL};
+        options,
+        parse,
+        "DIR|FILE",
+        "Prints a recorded run: what it is, the ops of one step, and their order.\v--module, --phase, "
+        "--kind and --comm go with each option that chooses what is printed.\nExit code: 0, or 2 after an error.",
+        NULL,
+        NULL,
+        NULL};
     *arguments = (struct arguments){.rank = RP_RANK_FIRST, .step = STEP_REPRESENTATIVE};
     rp_tool_parse(&argp, "show", 0, argc, argv, arguments);
 }
@@ -129,11 +167,6 @@ static void parse_arguments(int argc, char **argv, struct arguments *arguments)
 struct range { /* ops [from, to) */
     size_t from, to;
 };
-
-static bool is_shown(const struct arguments *arguments, const struct rp_op *op)
-{
-    return arguments->all_ops || !rp_op_kind_is_allocation((enum rp_op_kind)op->kind);
-}
 
 static const char no_step[] = "no repeating step found";
 
@@ -182,12 +215,12 @@ static void print_ops(const struct arguments *arguments, const struct rp_trace *
 {
     struct rp_rows rows = {0};
     for (size_t i = range.from; i < range.to; i++) {
-        if (is_shown(arguments, &trace->ops[i].op))
+        if (rp_filter_has(&arguments->filter, trace, &trace->ops[i].op))
             rp_rows_measure(&rows, trace, &trace->ops[i]);
     }
     rp_rows_head(&rows, stdout, "");
     for (size_t i = range.from; i < range.to; i++) {
-        if (is_shown(arguments, &trace->ops[i].op))
+        if (rp_filter_has(&arguments->filter, trace, &trace->ops[i].op))
             rp_rows_print(&rows, stdout, "", trace, &trace->ops[i]);
     }
 }
@@ -200,7 +233,7 @@ static enum rp_status print_csv(const struct arguments *arguments, const struct 
         return RP_NO_MEMORY;
     rp_rows_csv_head(stdout);
     for (size_t i = range.from; i < range.to; i++) {
-        if (is_shown(arguments, &trace->ops[i].op))
+        if (rp_filter_has(&arguments->filter, trace, &trace->ops[i].op))
             rp_rows_csv(stdout, trace, i, rp_timeline_step_of(timeline, i) + 1, named[i]);
     }
     free(named);
@@ -222,29 +255,52 @@ static void print_launch_figures(const struct rp_trace *trace, struct range rang
         rp_launch_view_figures(stdout, trace, 0, trace->op_count, "whole run");
 }
 
-static enum rp_status print_view(const struct arguments *arguments, const struct rp_trace *trace, struct range range,
-                                 const char *title)
+/* True if the filter has an op, or launches behind one. */
+static bool is_anything(const struct arguments *arguments, const struct rp_trace *trace, struct range range)
 {
+    for (size_t i = range.from; i < range.to; i++) {
+        if (rp_filter_has(&arguments->filter, trace, &trace->ops[i].op))
+            return true;
+    }
+    for (size_t i = 0; i < trace->part_count; i++) {
+        const struct rp_trace_part *part = &trace->parts[i];
+        if (part->op >= range.from && part->op < range.to && rp_filter_has_part(&arguments->filter, trace, part))
+            return true;
+    }
+    return false;
+}
+
+static enum rp_status print_view(const struct arguments *arguments, const struct rp_trace *trace,
+                                 const struct rp_timeline *timeline, struct range range, const char *title)
+{
+    const struct rp_filter *filter = &arguments->filter;
+    char only[400];
     if (range.from == range.to) {
         printf("\n%s: no ops\n", title);
         return RP_OK;
     }
-    printf("\n%s, ops %zu to %zu\n", title, range.from, range.to - 1);
+    printf("\n%s, ops %zu to %zu%s\n", title, range.from, range.to - 1, rp_filter_text(filter, only, sizeof(only)));
+    if (rp_filter_is_set(filter) && !is_anything(arguments, trace, range)) {
+        printf("none here\n");
+        return RP_OK;
+    }
+    if (arguments->view == VIEW_TREE)
+        return rp_tree_view_print(stdout, trace, timeline, range.from, range.to, filter);
     if (arguments->view == VIEW_MODULES)
-        return rp_order_view_modules(stdout, trace, range.from, range.to);
+        return rp_order_view_modules(stdout, trace, range.from, range.to, filter);
     if (arguments->view == VIEW_LAUNCHES)
-        return rp_launch_view_print(stdout, trace, range.from, range.to);
+        return rp_launch_view_print(stdout, trace, range.from, range.to, filter);
     if (arguments->view == VIEW_PLAN)
-        return rp_plan_view_print(stdout, trace, range.from, range.to, title);
+        return rp_plan_view_print(stdout, trace, range.from, range.to, title, filter);
     if (arguments->view == VIEW_TIMELINE) {
-        rp_timeline_view_print(stdout, trace, range.from, range.to, arguments->all_ops);
+        rp_timeline_view_print(stdout, trace, range.from, range.to, filter);
         return RP_OK;
     }
     if (arguments->view == VIEW_OPS) {
         print_ops(arguments, trace, range);
         printf("\norder of %s\n", strncmp(title, no_step, strlen(no_step)) == 0 ? "these ops" : title);
     }
-    rp_order_view_print(stdout, trace, range.from, range.to);
+    rp_order_view_print(stdout, trace, range.from, range.to, filter);
     return RP_OK;
 }
 
@@ -254,9 +310,9 @@ static enum rp_status print_rank(const struct arguments *arguments, const struct
 {
     rp_summary_run(stdout, arguments->path, run);
     rp_summary_rank(stdout, trace, timeline);
-    if (is_of_launches(arguments->view))
+    if (is_of_launches(arguments->view) && !rp_filter_is_set(&arguments->filter))
         print_launch_figures(trace, range, title);
-    return print_view(arguments, trace, range, title);
+    return print_view(arguments, trace, timeline, range, title);
 }
 
 static enum rp_status show_rank(const struct arguments *arguments, const struct rp_trace_run *run,
@@ -271,6 +327,8 @@ static enum rp_status show_rank(const struct arguments *arguments, const struct 
         return status;
     }
     status = choose_range(arguments, &timeline, &range, title, sizeof(title));
+    if (status == RP_OK)
+        status = rp_filter_check(&arguments->filter, "show", trace);
     if (status == RP_OK) {
         status = arguments->view == VIEW_CSV ? print_csv(arguments, trace, &timeline, range)
                                              : print_rank(arguments, run, trace, &timeline, range, title);

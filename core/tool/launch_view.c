@@ -76,6 +76,12 @@ struct index {
     size_t *order;
 };
 
+struct view {
+    const struct rp_trace *trace;
+    const struct rp_filter *filter;
+    struct index index;
+};
+
 static size_t bucket(const struct rp_trace *trace, const struct rp_trace_launch *launch)
 {
     return launch->op < trace->op_count ? launch->op : trace->op_count;
@@ -135,26 +141,44 @@ static void print_launch(FILE *out, const struct rp_trace *trace, const struct r
     fputc('\n', out);
 }
 
-static void print_op(FILE *out, const struct rp_rows *rows, const struct rp_trace *trace, const struct index *index,
-                     size_t number)
+/* True if the filter has the op, or the event of a launch behind it. */
+static bool is_shown(const struct view *view, size_t number)
 {
+    const struct rp_op *op = &view->trace->ops[number].op;
+    if (rp_op_kind_is_allocation((enum rp_op_kind)op->kind) || !rp_filter_has_call(view->filter, op))
+        return false;
+    bool shown = rp_filter_has(view->filter, view->trace, op);
+    for (size_t i = view->index.first[number]; !shown && i < view->index.first[number + 1]; i++)
+        shown = rp_filter_has_event(view->filter, view->trace, view->trace->launches[view->index.order[i]].event);
+    return shown;
+}
+
+static void print_op(FILE *out, const struct rp_rows *rows, const struct view *view, size_t number)
+{
+    const struct rp_trace *trace = view->trace;
     const struct rp_trace_op *op = &trace->ops[number];
     const struct rp_event event = {op->op.module, (enum rp_phase)op->op.phase};
-    size_t first = index->first[number], count = index->first[number + 1] - first;
+    size_t first = view->index.first[number], count = view->index.first[number + 1] - first;
     rp_rows_print(rows, out, "", trace, op);
-    for (size_t i = 0; i < count; i++)
-        print_launch(out, trace, &trace->launches[index->order[first + i]], op->op.begin, event);
+    for (size_t i = 0; i < count; i++) {
+        const struct rp_trace_launch *launch = &trace->launches[view->index.order[first + i]];
+        if (rp_filter_has_event(view->filter, trace, launch->event))
+            print_launch(out, trace, launch, op->op.begin, event);
+    }
     if (count < op->launches)
         fprintf(out, "    %zu of %" PRIu32 " launches were recorded one by one\n", count, op->launches);
 }
 
-static void print_early(FILE *out, const struct rp_trace *trace, const struct index *index, size_t from, size_t to)
+static void print_early(FILE *out, const struct view *view, size_t from, size_t to)
 {
+    const struct rp_trace *trace = view->trace;
+    const struct index *index = &view->index;
     const struct rp_event none = {RP_MODULE_UNKNOWN, RP_PHASE_UNKNOWN};
     const char *title = "\nbefore the first op of their thread; times from the first op above\n";
     for (size_t i = index->first[trace->op_count]; i < index->first[trace->op_count + 1]; i++) {
         const struct rp_trace_launch *launch = &trace->launches[index->order[i]];
-        if (!is_between(trace, from, to, launch->ticks))
+        const struct rp_trace_part part = {.event = launch->event, .op = RP_TRACE_NO_OP};
+        if (!is_between(trace, from, to, launch->ticks) || !rp_filter_has_part(view->filter, trace, &part))
             continue;
         fputs(title, out);
         title = "";
@@ -162,25 +186,28 @@ static void print_early(FILE *out, const struct rp_trace *trace, const struct in
     }
 }
 
-enum rp_status rp_launch_view_print(FILE *out, const struct rp_trace *trace, size_t from, size_t to)
+enum rp_status rp_launch_view_print(FILE *out, const struct rp_trace *trace, size_t from, size_t to,
+                                    const struct rp_filter *filter)
 {
     struct rp_rows rows = {0};
-    struct index index;
+    struct view view = {.trace = trace, .filter = filter};
     if (trace->launch_count == 0) {
         fputs("no launches one by one in this trace: REPRISE_DETAIL=launches records them\n", out);
         return RP_OK;
     }
-    enum rp_status status = index_make(trace, &index);
+    enum rp_status status = index_make(trace, &view.index);
     if (status != RP_OK)
         return status;
-    for (size_t i = from; i < to; i++)
-        rp_rows_measure(&rows, trace, &trace->ops[i]);
+    for (size_t i = from; i < to; i++) {
+        if (is_shown(&view, i))
+            rp_rows_measure(&rows, trace, &trace->ops[i]);
+    }
     rp_rows_head(&rows, out, "");
     for (size_t i = from; i < to; i++) {
-        if (!rp_op_kind_is_allocation((enum rp_op_kind)trace->ops[i].op.kind))
-            print_op(out, &rows, trace, &index, i);
+        if (is_shown(&view, i))
+            print_op(out, &rows, &view, i);
     }
-    print_early(out, trace, &index, from, to);
-    index_free(&index);
+    print_early(out, &view, from, to);
+    index_free(&view.index);
     return RP_OK;
 }

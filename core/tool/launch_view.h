@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 
+#include "core/tool/filter.h"
 #include "core/trace/trace.h"
 
 struct rp_launch_figures {
@@ -29,7 +30,11 @@ uint64_t *rp_launch_named(const struct rp_trace *trace);
 void rp_launch_view_figures_head(FILE *out);
 void rp_launch_view_figures(FILE *out, const struct rp_trace *trace, size_t from, size_t to, const char *title);
 
-/* Ops [from, to), each with its launches below it. RP_NO_MEMORY. */
-enum rp_status rp_launch_view_print(FILE *out, const struct rp_trace *trace, size_t from, size_t to);
+/*
+ * Ops [from, to), each with its launches below it: those launches that the filter has, and the ops that it has or that
+ * such a launch is behind. RP_NO_MEMORY.
+ */
+enum rp_status rp_launch_view_print(FILE *out, const struct rp_trace *trace, size_t from, size_t to,
+                                    const struct rp_filter *filter);
 
 #endif

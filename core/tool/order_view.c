@@ -40,12 +40,15 @@ static void write_event(struct writer *writer, const struct rp_trace *trace, str
     writer->last = event;
 }
 
-void rp_order_view_print(FILE *out, const struct rp_trace *trace, size_t from, size_t to)
+void rp_order_view_print(FILE *out, const struct rp_trace *trace, size_t from, size_t to,
+                         const struct rp_filter *filter)
 {
     struct writer writer = {.out = out, .last = {.phase = RP_PHASE_COUNT}};
     for (size_t i = from; i < to; i++) {
         const struct rp_op *op = &trace->ops[i].op;
         struct rp_event event = {.module = op->module, .phase = (enum rp_phase)op->phase};
+        if (!rp_filter_has(filter, trace, op))
+            continue;
         if (is_event(op) && (event.module != writer.last.module || event.phase != writer.last.phase))
             write_event(&writer, trace, event);
     }
@@ -67,17 +70,20 @@ static void print_total(FILE *out, const struct rp_trace *trace, uint32_t module
 }
 
 /* Those behind the ops [from, to), to the event that each belongs to. */
-static void add_launches(const struct rp_trace *trace, size_t from, size_t to, struct total *totals, uint32_t modules)
+static void add_launches(const struct rp_trace *trace, size_t from, size_t to, const struct rp_filter *filter,
+                         struct total *totals, uint32_t modules)
 {
     for (size_t i = 0; i < trace->part_count; i++) {
         const struct rp_trace_part *part = &trace->parts[i];
-        if (part->op >= from && part->op < to && rp_event_is_named(part->event) && part->event.module < modules)
+        if (part->op >= from && part->op < to && rp_event_is_named(part->event) && part->event.module < modules &&
+            rp_filter_has_part(filter, trace, part))
             totals[(size_t)part->event.module * RP_PHASE_COUNT + part->event.phase].launches += part->count;
     }
 }
 
 /* Modules are numbered in order of first use in the run, so that the table follows the model. */
-enum rp_status rp_order_view_modules(FILE *out, const struct rp_trace *trace, size_t from, size_t to)
+enum rp_status rp_order_view_modules(FILE *out, const struct rp_trace *trace, size_t from, size_t to,
+                                     const struct rp_filter *filter)
 {
     uint32_t modules = rp_module_count(trace->modules);
     struct total *totals = calloc((size_t)modules * RP_PHASE_COUNT + 1, sizeof(*totals));
@@ -85,13 +91,14 @@ enum rp_status rp_order_view_modules(FILE *out, const struct rp_trace *trace, si
         return RP_NO_MEMORY;
     for (size_t i = from; i < to; i++) {
         const struct rp_trace_op *op = &trace->ops[i];
-        if (!is_event(&op->op) || op->op.module >= modules || op->op.phase >= RP_PHASE_COUNT)
+        if (!is_event(&op->op) || op->op.module >= modules || op->op.phase >= RP_PHASE_COUNT ||
+            !rp_filter_has(filter, trace, &op->op))
             continue;
         struct total *total = &totals[(size_t)op->op.module * RP_PHASE_COUNT + op->op.phase];
         total->ops++;
         total->bytes += rp_op_bytes(&op->op);
     }
-    add_launches(trace, from, to, totals, modules);
+    add_launches(trace, from, to, filter, totals, modules);
     fprintf(out, "%8s  %14s  %8s  %-9s  %s\n", "ops", "bytes", "launches", "phase", "module");
     for (size_t i = 0; i < (size_t)modules * RP_PHASE_COUNT; i++) {
         if (totals[i].ops > 0 || totals[i].launches > 0)

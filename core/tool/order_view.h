@@ -4,15 +4,18 @@
 
 #include <stdio.h>
 
+#include "core/tool/filter.h"
 #include "core/trace/trace.h"
 
 /*
- * Prints the events of ops [from, to): one paragraph per stretch of one phase, its modules in order. Ops without
- * module and phase, and allocations, are left out.
+ * Prints the events of those of ops [from, to) that the filter has: one paragraph per stretch of one phase, its modules
+ * in order. Ops without module and phase, and allocations, are left out.
  */
-void rp_order_view_print(FILE *out, const struct rp_trace *trace, size_t from, size_t to);
+void rp_order_view_print(FILE *out, const struct rp_trace *trace, size_t from, size_t to,
+                         const struct rp_filter *filter);
 
-/* Prints ops, bytes and launches per (module, phase) of ops [from, to), in order of first use. RP_NO_MEMORY. */
-enum rp_status rp_order_view_modules(FILE *out, const struct rp_trace *trace, size_t from, size_t to);
+/* Prints their number, bytes and launches per (module, phase), in order of first use. RP_NO_MEMORY. */
+enum rp_status rp_order_view_modules(FILE *out, const struct rp_trace *trace, size_t from, size_t to,
+                                     const struct rp_filter *filter);
 
 #endif

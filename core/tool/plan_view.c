@@ -1,6 +1,7 @@
 #include "core/tool/plan_view.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "core/op.h"
@@ -10,16 +11,23 @@
 
 /* ---------------------------------------------------------------- gathers */
 
-static void print_gathers(FILE *out, const struct rp_trace *trace, size_t from, size_t to)
+static bool is_gather(const struct rp_trace *trace, size_t index, const struct rp_filter *filter)
+{
+    const struct rp_op *op = &trace->ops[index].op;
+    return op->kind == RP_OP_ALL_GATHER && rp_filter_has(filter, trace, op);
+}
+
+static void print_gathers(FILE *out, const struct rp_trace *trace, size_t from, size_t to,
+                          const struct rp_filter *filter)
 {
     struct rp_rows rows = {.view = RP_ROWS_PLAN};
     for (size_t i = from; i < to; i++) {
-        if (trace->ops[i].op.kind == RP_OP_ALL_GATHER)
+        if (is_gather(trace, i, filter))
             rp_rows_measure(&rows, trace, &trace->ops[i]);
     }
     rp_rows_head(&rows, out, "");
     for (size_t i = from; i < to; i++) {
-        if (trace->ops[i].op.kind == RP_OP_ALL_GATHER)
+        if (is_gather(trace, i, filter))
             rp_rows_print(&rows, out, "", trace, &trace->ops[i]);
     }
 }
@@ -32,11 +40,13 @@ struct totals {
     uint64_t bytes; /* of one rank's parts that were not sent */
 };
 
-static struct totals add_up(const struct rp_trace *trace, size_t from, size_t to)
+static struct totals add_up(const struct rp_trace *trace, size_t from, size_t to, const struct rp_filter *filter)
 {
     struct totals totals = {0};
     for (size_t i = from; i < to; i++) {
         const struct rp_op *op = &trace->ops[i].op;
+        if (!is_gather(trace, i, filter))
+            continue;
         enum rp_source source = rp_source_of(op);
         totals.by_source[source]++;
         totals.gathers += source != RP_SOURCE_NONE;
@@ -65,10 +75,12 @@ static void print_totals(FILE *out, const struct totals *totals, const char *of)
     fprintf(out, "  %14s  %s\n", rp_bytes_print(totals->bytes, bytes, sizeof(bytes)), of);
 }
 
-enum rp_status rp_plan_view_print(FILE *out, const struct rp_trace *trace, size_t from, size_t to, const char *title)
+enum rp_status rp_plan_view_print(FILE *out, const struct rp_trace *trace, size_t from, size_t to, const char *title,
+                                  const struct rp_filter *filter)
 {
-    struct totals chosen = add_up(trace, from, to), all = add_up(trace, 0, trace->op_count);
-    print_gathers(out, trace, from, to);
+    struct totals chosen = add_up(trace, from, to, filter);
+    struct totals all = add_up(trace, 0, trace->op_count, filter);
+    print_gathers(out, trace, from, to, filter);
     fputc('\n', out);
     print_totals_head(out);
     if (to - from < trace->op_count)

@@ -4,9 +4,14 @@
 
 #include <stdio.h>
 
+#include "core/tool/filter.h"
 #include "core/trace/trace.h"
 
-/* Prints the gathers of ops [from, to), which are called `title`, and the totals of these and of all. RP_NO_MEMORY. */
-enum rp_status rp_plan_view_print(FILE *out, const struct rp_trace *trace, size_t from, size_t to, const char *title);
+/*
+ * Prints the gathers of ops [from, to), which are called `title`, and the totals of these and of the run's, as far as
+ * the filter has them; then what became of replay. RP_NO_MEMORY.
+ */
+enum rp_status rp_plan_view_print(FILE *out, const struct rp_trace *trace, size_t from, size_t to, const char *title,
+                                  const struct rp_filter *filter);
 
 #endif

@@ -1,6 +1,7 @@
 #include "core/tool/timeline_view.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "core/op.h"
@@ -22,13 +23,13 @@ static const char explanation[] =
 struct view {
     const struct rp_trace *trace;
     size_t from, to;
-    bool all_ops;
+    const struct rp_filter *filter;
     uint64_t begin, length;
 };
 
 static bool is_shown(const struct view *view, size_t index)
 {
-    return view->all_ops || !rp_op_kind_is_allocation((enum rp_op_kind)view->trace->ops[index].op.kind);
+    return rp_filter_has(view->filter, view->trace, &view->trace->ops[index].op);
 }
 
 /*
@@ -46,9 +47,9 @@ static uint64_t end_of(const struct rp_op *op)
 }
 
 /* Ops of a trace are sorted by begin. */
-static struct view view_of(const struct rp_trace *trace, size_t from, size_t to, bool all_ops)
+static struct view view_of(const struct rp_trace *trace, size_t from, size_t to, const struct rp_filter *filter)
 {
-    struct view view = {.trace = trace, .from = from, .to = to, .all_ops = all_ops, .begin = trace->ops[from].op.begin};
+    struct view view = {.trace = trace, .from = from, .to = to, .filter = filter, .begin = trace->ops[from].op.begin};
     uint64_t last = view.begin;
     for (size_t i = from; i < to; i++)
         last = end_of(&trace->ops[i].op) > last ? end_of(&trace->ops[i].op) : last;
@@ -171,7 +172,7 @@ static struct total add_up(const struct view *view, struct total by_source[RP_SO
     uint64_t covered = view->begin, last = view->begin + view->length;
     for (size_t i = view->from; i < view->to; i++) {
         const struct rp_op *op = &view->trace->ops[i].op;
-        if (op->kind != RP_OP_ALL_GATHER)
+        if (op->kind != RP_OP_ALL_GATHER || !is_shown(view, i))
             continue;
         uint64_t begin = op->begin > covered ? op->begin : covered;
         uint64_t end = end_of(op) < last ? end_of(op) : last;
@@ -205,9 +206,10 @@ static void print_totals(FILE *out, const struct view *view)
     print_total(out, view, &all, "all gathers");
 }
 
-void rp_timeline_view_print(FILE *out, const struct rp_trace *trace, size_t from, size_t to, bool all_ops)
+void rp_timeline_view_print(FILE *out, const struct rp_trace *trace, size_t from, size_t to,
+                            const struct rp_filter *filter)
 {
-    struct view view = view_of(trace, from, to, all_ops);
+    struct view view = view_of(trace, from, to, filter);
     fputs(explanation, out);
     print_ops(out, &view);
     fputc('\n', out);

@@ -27,6 +27,7 @@
 #include "core/tool/sites_view.h"
 #include "core/tool/summary.h"
 #include "core/tool/timeline_view.h"
+#include "core/tool/tree_view.h"
 #include "core/trace/trace.h"
 #include "core/trace/trace_lane.h"
 #include "tests/fuzz/fuzz.h"
@@ -63,8 +64,9 @@ static int make_file(const uint8_t *data, size_t size, char *path, size_t path_s
     return descriptor;
 }
 
-static void show_ops(const struct rp_trace *trace, size_t from, size_t to)
+static void show_ops(const struct rp_trace *trace, const struct rp_timeline *timeline, size_t from, size_t to)
 {
+    const struct rp_filter all = {.allocations = true}, some = {.module = "*a*"};
     FILE *out = nowhere();
     struct rp_rows rows = {0};
     for (size_t i = from; i < to; i++)
@@ -72,11 +74,13 @@ static void show_ops(const struct rp_trace *trace, size_t from, size_t to)
     for (size_t i = from; i < to; i++)
         rp_rows_print(&rows, out, "", trace, &trace->ops[i]);
     rp_launch_view_figures(out, trace, from, to, "");
-    rp_launch_view_print(out, trace, from, to);
-    rp_order_view_print(out, trace, from, to);
-    rp_order_view_modules(out, trace, from, to);
-    rp_plan_view_print(out, trace, from, to, "");
-    rp_timeline_view_print(out, trace, from, to, true);
+    rp_launch_view_print(out, trace, from, to, &all);
+    rp_tree_view_print(out, trace, timeline, from, to, &all);
+    rp_tree_view_print(out, trace, timeline, from, to, &some);
+    rp_order_view_print(out, trace, from, to, &some);
+    rp_order_view_modules(out, trace, from, to, &all);
+    rp_plan_view_print(out, trace, from, to, "", &all);
+    rp_timeline_view_print(out, trace, from, to, &all);
 }
 
 static void show_csv(const struct rp_trace *trace, const struct rp_timeline *timeline)
@@ -121,10 +125,10 @@ static void show(const struct rp_trace_run *run)
     for (size_t i = 0; i < timeline.count; i++) {
         must(timeline.steps[i].first < rp_timeline_end(&timeline, i));
         if (i < STEPS_SHOWN)
-            show_ops(trace, timeline.steps[i].first, rp_timeline_end(&timeline, i));
+            show_ops(trace, &timeline, timeline.steps[i].first, rp_timeline_end(&timeline, i));
     }
     if (trace->op_count > 0)
-        show_ops(trace, 0, trace->op_count);
+        show_ops(trace, &timeline, 0, trace->op_count);
     show_csv(trace, &timeline);
     export_run(run, &timeline);
     rp_timeline_free(&timeline);

@@ -10,6 +10,7 @@
 #include "tests/unit/tool_trace.h"
 
 static char text[65536];
+static const struct rp_filter all;
 
 static void names_are_demangled(void **state)
 {
@@ -118,7 +119,7 @@ static void launches_stand_under_their_ops(void **state)
     trace->kernel_count = 2;
     trace->launches = launches;
     trace->launch_count = 5;
-    OUTPUT(text, out, assert_int_equal(rp_launch_view_print(out, trace, 0, 2), RP_OK));
+    OUTPUT(text, out, assert_int_equal(rp_launch_view_print(out, trace, 0, 2, &all), RP_OK));
     assert_string_equal(
         text,
         "position  module  phase    op                      communicator  launches  fingerprint\n"
@@ -129,13 +130,13 @@ static void launches_stand_under_their_ops(void **state)
         "       1  -       -        all-gather 4 B float32             0         3  -\n"
         "        +0.000 ms  thread 2  stream 0x0  grid 0x0x0  block 0x0x0  shared 0  ?\n"
         "    1 of 3 launches were recorded one by one\n");
-    OUTPUT(text, out, assert_int_equal(rp_launch_view_print(out, trace, 0, 4), RP_OK));
+    OUTPUT(text, out, assert_int_equal(rp_launch_view_print(out, trace, 0, 4, &all), RP_OK));
     assert_non_null(strstr(text,
                            "\nbefore the first op of their thread; times from the first op above\n"
                            "        -0.000 ms  thread 1  stream 0x0  grid 0x0x0  block 0x0x0  shared 0  gemm(float*)\n"
                            "        +0.000 ms  thread 1 "));
     trace->launch_count = 0;
-    OUTPUT(text, out, assert_int_equal(rp_launch_view_print(out, trace, 0, 4), RP_OK));
+    OUTPUT(text, out, assert_int_equal(rp_launch_view_print(out, trace, 0, 4, &all), RP_OK));
     assert_string_equal(text, "no launches one by one in this trace: REPRISE_DETAIL=launches records them\n");
     tool_trace_free(trace);
 }

@@ -12,6 +12,7 @@
 #include "tests/unit/tool_trace.h"
 
 static char text[65536];
+static const struct rp_filter all;
 
 static void test_columns(void **state)
 {
@@ -139,8 +140,8 @@ static void test_names_are_made_safe(void **state)
     rp_rows_measure(&rows, trace, op);
     OUTPUT(text, out, {
         rp_rows_print(&rows, out, "", trace, op);
-        rp_order_view_print(out, trace, 0, 1);
-        assert_int_equal(rp_order_view_modules(out, trace, 0, 1), RP_OK);
+        rp_order_view_print(out, trace, 0, 1, &all);
+        assert_int_equal(rp_order_view_modules(out, trace, 0, 1, &all), RP_OK);
     });
     assert_null(strchr(text, '\x1b'));
     assert_in_range(strlen(text), 1, 2000);
@@ -200,9 +201,9 @@ static void test_order_folds_neighbours(void **state)
     tool_trace_add(trace, 0, RP_OP_ALL_GATHER, 1, "a", RP_PHASE_FORWARD, 0); /* a block that runs twice stays twice */
     tool_trace_add(trace, 0, RP_OP_ALL_GATHER, 1, "a", RP_PHASE_BACKWARD, 0);
     tool_trace_add(trace, 0, RP_OP_REDUCE_SCATTER, 1, "a", RP_PHASE_BACKWARD, 0);
-    OUTPUT(text, out, rp_order_view_print(out, trace, 0, trace->op_count));
+    OUTPUT(text, out, rp_order_view_print(out, trace, 0, trace->op_count, &all));
     assert_string_equal(text, "  forward    a b a\n  backward   a\n");
-    OUTPUT(text, out, rp_order_view_print(out, trace, 4, 5));
+    OUTPUT(text, out, rp_order_view_print(out, trace, 4, 5, &all));
     assert_string_equal(text, "  no op has a module or a phase\n");
     tool_trace_free(trace);
 }
@@ -222,12 +223,12 @@ static void test_totals_per_module(void **state)
     }
     tool_trace_launch(trace, 7, (struct rp_event){trace->ops[1].op.module, RP_PHASE_OPTIMIZER}); /* a rule says so */
     tool_trace_add(trace, 0, RP_OP_ALL_GATHER, 5, "b", RP_PHASE_BACKWARD, 0)->op.module = 0xffffffff;
-    OUTPUT(text, out, assert_int_equal(rp_order_view_modules(out, trace, 0, trace->op_count), RP_OK));
+    OUTPUT(text, out, assert_int_equal(rp_order_view_modules(out, trace, 0, trace->op_count, &all), RP_OK));
     assert_string_equal(text, "     ops           bytes  launches  phase      module\n"
                               "       2              60         6  forward    b\n"
                               "       1              40         3  forward    a\n"
                               "       0               0         7  optimizer  a\n");
-    OUTPUT(text, out, assert_int_equal(rp_order_view_modules(out, trace, 0, 2), RP_OK));
+    OUTPUT(text, out, assert_int_equal(rp_order_view_modules(out, trace, 0, 2, &all), RP_OK));
     assert_string_equal(text, "     ops           bytes  launches  phase      module\n"
                               "       1              40         2  forward    b\n"
                               "       1              40         3  forward    a\n");

@@ -22,7 +22,8 @@ static struct rp_op *add(struct rp_trace *trace, enum rp_op_kind kind, uint64_t 
 
 static void print(const struct rp_trace *trace, size_t from, size_t to, bool all_ops)
 {
-    OUTPUT(text, out, rp_timeline_view_print(out, trace, from, to, all_ops));
+    const struct rp_filter filter = {.allocations = all_ops};
+    OUTPUT(text, out, rp_timeline_view_print(out, trace, from, to, &filter));
 }
 
 static void has(const char *line)
