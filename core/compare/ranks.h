@@ -106,13 +106,16 @@ struct rp_ranks_finding {
 enum rp_ranks_verdict {
     RP_RANKS_AGREE,
     RP_RANKS_DISAGREE,
-    RP_RANKS_INCOMPLETE, /* nothing that does not fit, but traces are missing, of another run, or have lost calls */
+    /* nothing that does not fit, but traces are missing, cannot be read, are of another run, or have lost calls */
+    RP_RANKS_INCOMPLETE,
 };
 
 struct rp_ranks {
     enum rp_ranks_verdict verdict;
     struct rp_ranks_rank *ranks; /* as in the run */
     size_t rank_count;
+    const struct rp_trace_unread *unread; /* the run's */
+    size_t unread_count;
     int32_t expected;            /* ranks of the run, as far as traces say */
     struct rp_ranks_comm *comms; /* in the order in which they were made */
     size_t comm_count;

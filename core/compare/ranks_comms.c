@@ -82,6 +82,8 @@ static int32_t expected_ranks(const struct rp_ranks *ranks)
         for (size_t i = 0; said == 0 && i < trace->comm_count; i++)
             seen = larger(seen, trace->comms[i].nranks);
     }
+    for (size_t i = 0; i < ranks->unread_count; i++)
+        seen = larger(seen, ranks->unread[i].rank < INT32_MAX ? ranks->unread[i].rank + 1 : INT32_MAX);
     return larger(said, seen);
 }
 
@@ -99,6 +101,8 @@ static enum rp_status take_ranks(const struct rp_trace_run *run, const char *job
     if (ranks->ranks == NULL)
         return RP_NO_MEMORY;
     ranks->rank_count = run->count;
+    ranks->unread = run->unread;
+    ranks->unread_count = run->unread_count;
     for (size_t r = 0; r < run->count; r++) {
         if (run->ranks[r]->op_count >= UINT32_MAX)
             return RP_UNSUPPORTED;

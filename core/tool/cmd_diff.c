@@ -7,6 +7,7 @@
 #include "core/tool/diff_input.h"
 #include "core/tool/diff_json.h"
 #include "core/tool/diff_report.h"
+#include "core/tool/progress.h"
 #include "core/tool/steps_option.h"
 #include "core/tool/tool.h"
 
@@ -75,74 +76,99 @@ static enum rp_status check_steps(const struct arguments *arguments, const struc
     return RP_IO;
 }
 
-/* One rank of which both runs have a file. */
-static enum rp_status add_rank(const struct arguments *arguments, struct rp_diff *diff, struct rp_diff_input inputs[2],
-                               int32_t rank)
+struct comparing {
+    const struct arguments *arguments;
+    struct rp_diff diff;
+    struct rp_diff_input *inputs; /* of A and B */
+    struct rp_progress progress;
+    uint64_t done; /* reading a rank of both is one part of the work, comparing it another */
+};
+
+static bool is_asked(const struct comparing *comparing, int32_t rank)
 {
-    enum rp_status status[2];
-    rp_diff_inputs_load(inputs, rank, status);
-    for (int i = 0; i < 2; i++) {
-        if (status[i] != RP_OK && status[i] != RP_TRUNCATED)
-            return status[i];
-        if (status[i] == RP_OK && check_steps(arguments, &inputs[i]) != RP_OK)
-            return RP_IO;
-    }
-    if (status[0] == RP_OK && status[1] == RP_OK)
-        return rp_diff_add(diff, inputs[0].trace, &inputs[0].timeline, inputs[1].trace, &inputs[1].timeline);
-    for (int i = 0; i < 2; i++) {
-        if (status[i] == RP_OK)
-            rp_diff_add_alone(diff, i == 0);
-    }
-    return RP_OK;
+    return comparing->arguments->rank == ALL_RANKS || comparing->arguments->rank == rank;
 }
 
-static enum rp_status add_ranks(const struct arguments *arguments, struct rp_diff *diff, struct rp_diff_input inputs[2])
+/* One rank of which both runs have a file. What one of them cannot read is compared with nothing. */
+static enum rp_status add_rank(struct comparing *comparing, int32_t rank)
+{
+    struct rp_diff_input *left = &comparing->inputs[0], *right = &comparing->inputs[1];
+    enum rp_status status[2];
+    rp_progress_at(&comparing->progress, comparing->done++);
+    rp_diff_inputs_load(comparing->inputs, rank, status);
+    rp_progress_at(&comparing->progress, comparing->done++);
+    for (int i = 0; i < 2; i++) {
+        if (status[i] == RP_NO_MEMORY)
+            return status[i];
+        if (status[i] == RP_OK && check_steps(comparing->arguments, &comparing->inputs[i]) != RP_OK)
+            return RP_IO;
+    }
+    if (status[0] != RP_OK || status[1] != RP_OK)
+        return RP_OK;
+    return rp_diff_add(&comparing->diff, left->trace, &left->timeline, right->trace, &right->timeline);
+}
+
+static uint64_t count_pairs(const struct comparing *comparing)
+{
+    const struct rp_trace_files *files = &comparing->inputs[0].files;
+    uint64_t pairs = 0;
+    for (size_t i = 0; i < files->count; i++)
+        pairs += is_asked(comparing, files->of[i].rank) && rp_diff_input_has(&comparing->inputs[1], files->of[i].rank);
+    return pairs;
+}
+
+static enum rp_status add_ranks(struct comparing *comparing)
 {
     enum rp_status status = RP_OK;
+    rp_progress_begin(&comparing->progress, "reprise diff: reading and comparing", 2 * count_pairs(comparing));
     for (int side = 0; side < 2; side++) {
-        const struct rp_trace_files *files = &inputs[side].files;
+        const struct rp_trace_files *files = &comparing->inputs[side].files;
         for (size_t i = 0; i < files->count && status == RP_OK; i++) {
             int32_t rank = files->of[i].rank;
-            if (arguments->rank != ALL_RANKS && arguments->rank != rank)
+            if (!is_asked(comparing, rank))
                 continue;
-            if (!rp_diff_input_has(&inputs[1 - side], rank))
-                rp_diff_add_alone(diff, side == 0);
+            if (!rp_diff_input_has(&comparing->inputs[1 - side], rank))
+                rp_diff_add_alone(&comparing->diff, side == 0);
             else if (side == 0)
-                status = add_rank(arguments, diff, inputs, rank);
+                status = add_rank(comparing, rank);
         }
     }
-    return status == RP_OK ? rp_diff_finish(diff) : status;
+    status = status == RP_OK ? rp_diff_finish(&comparing->diff) : status;
+    rp_progress_end(&comparing->progress);
+    return status;
 }
 
 /* Says what reading has not said yet. */
-static int failed(const struct arguments *arguments, enum rp_status status)
+static int failed(const struct comparing *comparing, enum rp_status status)
 {
+    bool unread = rp_diff_inputs_unread(comparing->inputs) > 0;
+    int32_t rank = comparing->arguments->rank;
     if (status == RP_NO_MEMORY || status == RP_UNSUPPORTED)
         return rp_tool_failed("diff", status);
-    if (status == RP_NOT_FOUND && arguments->rank != ALL_RANKS)
-        rp_tool_error("diff", "rank %" PRId32 " is not in both runs", arguments->rank);
-    else if (status == RP_NOT_FOUND)
+    if (status == RP_NOT_FOUND && !unread && rank != ALL_RANKS)
+        rp_tool_error("diff", "rank %" PRId32 " is not in both runs", rank);
+    else if (status == RP_NOT_FOUND && !unread)
         rp_tool_error("diff", "the runs have no rank in common");
     return RP_EXIT_ERROR;
 }
 
 static int diff_runs(const struct arguments *arguments, struct rp_diff_input inputs[2])
 {
-    struct rp_diff diff;
     const struct rp_diff_options options = {
         .first_step = arguments->steps.from, .end_step = arguments->steps.to, .top = arguments->top};
-    enum rp_status status = rp_diff_create(&options, &diff);
+    struct comparing comparing = {.arguments = arguments, .inputs = inputs};
+    struct rp_diff *diff = &comparing.diff;
+    enum rp_status status = rp_diff_create(&options, diff);
     if (status != RP_OK)
         return rp_tool_failed("diff", status);
-    status = add_ranks(arguments, &diff, inputs);
+    status = add_ranks(&comparing);
     if (status == RP_OK && arguments->json)
-        rp_diff_json(stdout, &diff, &inputs[0], &inputs[1]);
+        rp_diff_json(stdout, diff, inputs);
     else if (status == RP_OK)
-        status = rp_diff_report(stdout, &diff, inputs, arguments->all);
-    int code = status != RP_OK                 ? failed(arguments, status)
-               : diff.verdict == RP_DIFF_ALIKE ? RP_EXIT_OK
-                                               : RP_EXIT_DIFFERENT;
-    rp_diff_free(&diff);
+        status = rp_diff_report(stdout, diff, inputs, arguments->all);
+    bool same = diff->verdict == RP_DIFF_ALIKE && rp_diff_inputs_unread(inputs) == 0;
+    int code = status != RP_OK ? failed(&comparing, status) : same ? RP_EXIT_OK : RP_EXIT_DIFFERENT;
+    rp_diff_free(diff);
     return code;
 }
 
@@ -161,7 +187,7 @@ int rp_cmd_diff(int argc, char **argv)
                                      "A B",
                                      "Compares two recorded runs: the sequence of ops with module and phase, kernel "
                                      "launches, bytes, and host time.\vExit code: 0 the same (also if it took another "
-                                     "time), 1 different, 2 error.",
+                                     "time), 1 different, or a rank could not be read, 2 error.",
                                      NULL,
                                      NULL,
                                      NULL};

@@ -74,7 +74,7 @@ static void parse_arguments(int argc, char **argv, struct arguments *arguments)
         "DIR|FILE",
         "Writes a recorded run in a format of others: a process a rank, on its threads the "
         "steps, events and calls in host time, and what was put on its streams.\vExit code: "
-        "0, or 2 after an error.",
+        "0, 1 if a rank could not be read and only the others were written, 2 error.",
         NULL,
         NULL,
         NULL};
@@ -242,6 +242,11 @@ int rp_cmd_export(int argc, char **argv)
     if (rp_trace_run_read(arguments.path, &run) != RP_OK)
         return RP_EXIT_ERROR;
     int code = export_run(&arguments, &run);
+    if (code == RP_EXIT_OK && arguments.rank == RP_RANK_FIRST && run.unread_count > 0) {
+        rp_tool_error("export", "%zu of %zu ranks could not be read, and are not in what was written", run.unread_count,
+                      run.count + run.unread_count);
+        code = RP_EXIT_INCOMPLETE;
+    }
     rp_trace_run_free(&run);
     return code;
 }

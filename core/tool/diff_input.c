@@ -1,6 +1,7 @@
 #include "core/tool/diff_input.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
@@ -54,19 +55,44 @@ static bool is_whole(const struct rp_trace *trace)
     return trace->complete && trace->lost_ops == 0 && trace->lost_launches == 0 && trace->lost_fingerprints == 0;
 }
 
-/* Notes what is missing, the first time. */
-static enum rp_status note_gap(struct rp_diff_input *input, int32_t rank)
+/* A gap, or NULL: no memory. */
+static struct rp_diff_gap *add_gap(struct rp_diff_input *input, int32_t rank)
 {
-    if (rank <= input->loaded_last || is_whole(input->trace))
-        return RP_OK;
     struct rp_diff_gap *gaps = realloc(input->gaps, (input->gap_count + 1) * sizeof(*gaps));
     if (gaps == NULL)
-        return RP_NO_MEMORY;
+        return NULL;
     input->gaps = gaps;
-    struct rp_diff_gap *gap = &gaps[input->gap_count++];
-    gap->rank = rank;
-    rp_summary_state(input->trace, gap->state, sizeof(gap->state));
+    gaps[input->gap_count] = (struct rp_diff_gap){.rank = rank};
+    return &gaps[input->gap_count++];
+}
+
+/* Notes what is missing, the first time; `cause`: why the rank could not be read, or NULL. */
+static enum rp_status note_gap(struct rp_diff_input *input, int32_t rank, const char *cause)
+{
+    if (rank <= input->loaded_last || (cause == NULL && is_whole(input->trace)))
+        return RP_OK;
+    struct rp_diff_gap *gap = add_gap(input, rank);
+    if (gap == NULL)
+        return RP_NO_MEMORY;
+    gap->unread = cause != NULL;
+    if (cause != NULL)
+        snprintf(gap->state, sizeof(gap->state), "unreadable: %s", cause);
+    else
+        rp_summary_state(input->trace, gap->state, sizeof(gap->state));
     return RP_OK;
+}
+
+size_t rp_diff_input_unread(const struct rp_diff_input *input)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < input->gap_count; i++)
+        count += input->gaps[i].unread;
+    return count;
+}
+
+size_t rp_diff_inputs_unread(const struct rp_diff_input inputs[2])
+{
+    return rp_diff_input_unread(&inputs[0]) + rp_diff_input_unread(&inputs[1]);
 }
 
 /* Of launches their number and digest behind each op are compared, and where they belong. */
@@ -78,6 +104,25 @@ static void forget_launches(struct rp_trace *trace)
     trace->launch_count = 0;
 }
 
+/* Reads the file into what is empty. */
+static enum rp_status read_rank(struct rp_diff_input *input, int32_t rank, const char *file)
+{
+    char cause[RP_TRACE_CAUSE_MAX];
+    struct rp_trace *trace;
+    enum rp_status status = rp_trace_read_cause(file, cause, sizeof(cause), &trace);
+    if (status != RP_OK)
+        return status == RP_NO_MEMORY || note_gap(input, rank, cause) != RP_OK ? RP_NO_MEMORY : status;
+    trace->identity.rank = rank;
+    forget_launches(trace);
+    status = rp_timeline_create(trace, &input->timeline);
+    if (status != RP_OK) {
+        rp_trace_free(trace);
+        return status;
+    }
+    input->trace = trace;
+    return note_gap(input, rank, NULL);
+}
+
 static enum rp_status load(struct rp_diff_input *input, int32_t rank)
 {
     if (input->trace != NULL && input->trace->identity.rank == rank)
@@ -86,20 +131,7 @@ static enum rp_status load(struct rp_diff_input *input, int32_t rank)
     unload(input);
     if (file == NULL)
         return RP_NOT_FOUND;
-    enum rp_status status = rp_trace_read(file, &input->trace);
-    if (status != RP_OK) {
-        input->trace = NULL;
-        return status;
-    }
-    input->trace->identity.rank = rank;
-    forget_launches(input->trace);
-    status = rp_timeline_create(input->trace, &input->timeline);
-    if (status != RP_OK) {
-        rp_trace_free(input->trace);
-        input->trace = NULL;
-        return status;
-    }
-    status = note_gap(input, rank);
+    enum rp_status status = read_rank(input, rank, file);
     if (rank > input->loaded_last)
         input->loaded_last = rank;
     return status;

@@ -6,10 +6,12 @@
 
 #define FORMAT 1 /* grows when a member changes its meaning or goes; new members do not change it */
 
-static const char *verdict_name(const struct rp_diff *diff)
+static const char *verdict_name(const struct rp_diff *diff, bool unread)
 {
     switch (diff->verdict) {
     case RP_DIFF_ALIKE:
+        if (unread)
+            return "undecided";
         return rp_diff_is_retimed(diff) ? "retimed" : "same";
     case RP_DIFF_LEFT_ENDS:
         return "a_ends";
@@ -43,12 +45,14 @@ static void put_both(struct rp_json *json, const char *key, uint64_t left, uint6
     rp_json_end_object(json);
 }
 
-static void put_counts(struct rp_json *json, const struct rp_diff *diff)
+static void put_counts(struct rp_json *json, const struct rp_diff *diff, const struct rp_diff_input inputs[2])
 {
     rp_json_object(json, "ranks");
     rp_json_number(json, "compared", (int64_t)diff->ranks);
     rp_json_number(json, "only_a", (int64_t)diff->ranks_only_left);
     rp_json_number(json, "only_b", (int64_t)diff->ranks_only_right);
+    rp_json_number(json, "unreadable_a", (int64_t)rp_diff_input_unread(&inputs[0]));
+    rp_json_number(json, "unreadable_b", (int64_t)rp_diff_input_unread(&inputs[1]));
     rp_json_end_object(json);
     put_both(json, "ops", diff->ops_left, diff->ops_right);
     rp_json_object(json, "classes");
@@ -185,17 +189,17 @@ static void put_totals(struct rp_json *json, const struct rp_diff *diff)
     rp_json_end_array(json);
 }
 
-void rp_diff_json(FILE *out, const struct rp_diff *diff, const struct rp_diff_input *left,
-                  const struct rp_diff_input *right)
+void rp_diff_json(FILE *out, const struct rp_diff *diff, const struct rp_diff_input inputs[2])
 {
+    bool unread = rp_diff_inputs_unread(inputs) > 0;
     struct rp_json json = {.out = out};
     rp_json_object(&json, NULL);
     rp_json_number(&json, "format", FORMAT);
-    rp_json_text(&json, "verdict", verdict_name(diff));
-    rp_json_flag(&json, "same", diff->verdict == RP_DIFF_ALIKE);
-    put_run(&json, "a", left);
-    put_run(&json, "b", right);
-    put_counts(&json, diff);
+    rp_json_text(&json, "verdict", verdict_name(diff, unread));
+    rp_json_flag(&json, "same", diff->verdict == RP_DIFF_ALIKE && !unread);
+    put_run(&json, "a", &inputs[0]);
+    put_run(&json, "b", &inputs[1]);
+    put_counts(&json, diff, inputs);
     put_points(&json, diff);
     put_totals(&json, diff);
     rp_json_end_object(&json);

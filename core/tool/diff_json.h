@@ -7,7 +7,6 @@
 #include "core/compare/diff.h"
 #include "core/tool/diff_input.h"
 
-void rp_diff_json(FILE *out, const struct rp_diff *diff, const struct rp_diff_input *left,
-                  const struct rp_diff_input *right);
+void rp_diff_json(FILE *out, const struct rp_diff *diff, const struct rp_diff_input inputs[2]);
 
 #endif

@@ -35,12 +35,29 @@ static bool all_compared(const struct rp_diff *diff)
     return diff->fingerprints == diff->fingerprints_left && diff->fingerprints == diff->fingerprints_right;
 }
 
-static void print_same(FILE *out, const struct rp_diff *diff)
+/* "undecided: rank 1 of B cannot be read; the others are " */
+static void print_unread(FILE *out, const struct rp_diff_input inputs[2])
+{
+    size_t count = rp_diff_inputs_unread(inputs);
+    const struct rp_diff_input *input = &inputs[rp_diff_input_unread(&inputs[0]) == 0];
+    const struct rp_diff_gap *gap = input->gaps;
+    while (!gap->unread)
+        gap++;
+    fprintf(out, "undecided: rank %" PRId32 " of %c", gap->rank, input->name);
+    if (count > 1)
+        fprintf(out, " and %zu more", count - 1);
+    fprintf(out, " cannot be read; the others are ");
+}
+
+static void print_same(FILE *out, const struct rp_diff *diff, const struct rp_diff_input inputs[2])
 {
     char retimed[400];
     bool all_bytes = diff->fingerprints > 0 && all_compared(diff) && diff->fingerprints_sampled == 0;
-    fprintf(out, "%s: %zu rank%s, %" PRIu64 " ops, ", rp_diff_is_retimed(diff) ? "the same, but retimed" : "same",
-            diff->ranks, diff->ranks == 1 ? "" : "s", diff->ops_left);
+    bool unread = rp_diff_inputs_unread(inputs) > 0;
+    if (unread)
+        print_unread(out, inputs);
+    fprintf(out, "%s%s: %zu rank%s, %" PRIu64 " ops, ", unread || rp_diff_is_retimed(diff) ? "the same" : "same",
+            rp_diff_is_retimed(diff) ? ", but retimed" : "", diff->ranks, diff->ranks == 1 ? "" : "s", diff->ops_left);
     if (all_bytes)
         fprintf(out, "also by bytes");
     else
@@ -64,12 +81,12 @@ static void print_ends(FILE *out, const struct rp_diff *diff, char name, const s
                 rp_diff_what(diff, &ended->op, what, sizeof(what)), name == 'A' ? 'B' : 'A', where, place);
 }
 
-static void print_verdict(FILE *out, const struct rp_diff *diff)
+static void print_verdict(FILE *out, const struct rp_diff *diff, const struct rp_diff_input inputs[2])
 {
     char text[RP_DIFF_TEXT_MAX];
     const struct rp_diff_point *point = rp_diff_first(diff);
     if (diff->verdict == RP_DIFF_ALIKE)
-        print_same(out, diff);
+        print_same(out, diff, inputs);
     else if (!point->found)
         fprintf(out, "different: the runs have different ranks\n");
     else if (diff->verdict == RP_DIFF_LEFT_ENDS)
@@ -162,7 +179,7 @@ static void print_counts(FILE *out, const struct rp_diff *diff)
 enum rp_status rp_diff_report(FILE *out, const struct rp_diff *diff, struct rp_diff_input inputs[2], bool all)
 {
     enum rp_status status = RP_OK;
-    print_verdict(out, diff);
+    print_verdict(out, diff, inputs);
     fprintf(out, "A: %s\nB: %s\n", inputs[0].path, inputs[1].path);
     print_gaps(out, &inputs[0]);
     print_gaps(out, &inputs[1]);

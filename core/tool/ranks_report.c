@@ -49,6 +49,17 @@ static const struct rp_ranks_rank *find_other_run(const struct rp_ranks *ranks)
     return NULL;
 }
 
+static void print_unread_ranks(FILE *out, const struct rp_ranks *ranks)
+{
+    char text[200];
+    int32_t *list = calloc(ranks->unread_count, sizeof(*list));
+    for (size_t i = 0; list != NULL && i < ranks->unread_count; i++)
+        list[i] = ranks->unread[i].rank;
+    fprintf(out, "the trace%s of %s cannot be read", plural(ranks->unread_count),
+            list != NULL ? rp_ranks_text_list(list, ranks->unread_count, text, sizeof(text)) : "?");
+    free(list);
+}
+
 /* Why it cannot be said that the ranks agree, though nothing speaks against it. */
 static void print_incomplete(FILE *out, const struct rp_ranks *ranks)
 {
@@ -57,6 +68,8 @@ static void print_incomplete(FILE *out, const struct rp_ranks *ranks)
     fprintf(out, "undecided: ");
     if (other != NULL)
         fprintf(out, "the trace of rank %" PRId32 " is of another run", other->trace->identity.rank);
+    else if (ranks->unread_count > 0)
+        print_unread_ranks(out, ranks);
     else if (rp_ranks_text_missing(ranks, text, sizeof(text)) != NULL)
         fprintf(out, "no trace of %s", text);
     else
@@ -106,6 +119,22 @@ static void print_rank(FILE *out, const struct rp_ranks_rank *rank, int width)
             late, width, trace_text(rank, state, sizeof(state)), call);
 }
 
+/* Those from `unread` on that stand before that rank; returns the next one. */
+static size_t print_unread(FILE *out, const struct rp_ranks *ranks, size_t unread, int32_t rank, int width)
+{
+    for (; unread < ranks->unread_count && (ranks->unread[unread].rank < rank || rank == INT32_MAX); unread++)
+        fprintf(out, "%4" PRId32 "  %-12s  %8s  %11s  %9s  %6s  %11s  %-*s  %s\n", ranks->unread[unread].rank, "-", "-",
+                "-", "-", "-", "-", width, "unreadable", "-");
+    return unread;
+}
+
+static void print_unread_causes(FILE *out, const struct rp_ranks *ranks)
+{
+    for (size_t i = 0; i < ranks->unread_count; i++)
+        fprintf(out, "the trace of rank %" PRId32 " cannot be read: %s\n", ranks->unread[i].rank,
+                ranks->unread[i].cause);
+}
+
 static void print_times_limits(FILE *out, const struct rp_ranks *ranks)
 {
     uint64_t timed = 0;
@@ -126,15 +155,20 @@ static void print_times_limits(FILE *out, const struct rp_ranks *ranks)
 static void print_ranks(FILE *out, const struct rp_ranks *ranks)
 {
     char missing[200], state[220];
-    int width = (int)strlen("trace");
+    int width = (int)strlen(ranks->unread_count > 0 ? "unreadable" : "trace");
+    size_t unread = 0;
     for (size_t r = 0; r < ranks->rank_count; r++) {
         int length = (int)strlen(trace_text(&ranks->ranks[r], state, sizeof(state)));
         width = length > width ? length : width;
     }
     fprintf(out, "rank  host               ops  collectives  behind by    last  median late  %-*s  last call\n", width,
             "trace");
-    for (size_t r = 0; r < ranks->rank_count; r++)
+    for (size_t r = 0; r < ranks->rank_count; r++) {
+        unread = print_unread(out, ranks, unread, ranks->ranks[r].trace->identity.rank, width);
         print_rank(out, &ranks->ranks[r], width);
+    }
+    print_unread(out, ranks, unread, INT32_MAX, width);
+    print_unread_causes(out, ranks);
     if (rp_ranks_text_missing(ranks, missing, sizeof(missing)) != NULL)
         fprintf(out, "no trace of %s\n", missing);
     print_times_limits(out, ranks);
@@ -252,19 +286,16 @@ static void print_calls(FILE *out, const struct rp_ranks_comm *comm, const struc
 }
 
 /* What else is known of the calls of a lane that do not fit. */
-static void print_hints(FILE *out, const struct rp_ranks_comm *comm, const struct rp_ranks_finding *finding)
+static void print_hints(FILE *out, const struct rp_ranks *ranks, const struct rp_ranks_finding *finding)
 {
     char call[500];
+    const struct rp_ranks_comm *comm = &ranks->comms[finding->comm];
     const struct rp_trace_op *before = call_before(&comm->members[0], finding->position);
     if (before != NULL)
         fprintf(out, "  before it: position %" PRIu64 ", %s\n", before->op.position,
                 rp_ranks_text_call(comm->members[0].trace, &before->op, call, sizeof(call)));
-    if (finding->shifted != RP_RANKS_NONE) {
-        uint64_t calls = (uint64_t)(finding->shift > 0 ? finding->shift : -finding->shift);
-        fprintf(out, "  rank %" PRId32 " has %" PRIu64 " call%s %s from position %" PRIu64 " on; then they fit\n",
-                comm->members[finding->shifted].trace->identity.rank, calls, plural(calls),
-                finding->shift > 0 ? "less" : "more", finding->unlike);
-    }
+    if (finding->shifted != RP_RANKS_NONE)
+        fprintf(out, "  %s\n", rp_ranks_text_shift(ranks, finding, call, sizeof(call)));
     if (finding->unlike_ops != NULL) {
         fprintf(out, "  their names differ since position %" PRIu64 ":\n", finding->unlike);
         print_calls(out, comm, finding->unlike_ops, finding->unlike, false);
@@ -285,7 +316,7 @@ static void print_finding(FILE *out, const struct rp_ranks *ranks, const struct 
             rp_ranks_text_classes(finding->classes, classes, sizeof(classes)));
     print_calls(out, comm, finding->ops, finding->position, (finding->classes & RP_RANKS_BIT(RP_RANKS_BYTES)) != 0);
     if (finding->classes & RP_RANKS_MISMATCH)
-        print_hints(out, comm, finding);
+        print_hints(out, ranks, finding);
 }
 
 static const char *counted_as(int class)

@@ -82,10 +82,15 @@ char *rp_ranks_text_members(const struct rp_ranks_comm *comm, const bool *marked
     return finish_list(list, count, text, size);
 }
 
+/* Also one that cannot be read. */
 static bool has_trace(const struct rp_ranks *ranks, int32_t rank)
 {
     for (size_t r = 0; r < ranks->rank_count; r++) {
         if (ranks->ranks[r].trace->identity.rank == rank)
+            return true;
+    }
+    for (size_t i = 0; i < ranks->unread_count; i++) {
+        if (ranks->unread[i].rank == rank)
             return true;
     }
     return false;
@@ -145,6 +150,15 @@ char *rp_ranks_text_place(const struct rp_ranks *ranks, const struct rp_ranks_fi
         snprintf(text, size, "communicator %zu, message %" PRIu64 " from rank %" PRId32 " to rank %" PRId32,
                  finding->comm, finding->position, run_rank(ranks, finding, finding->from),
                  run_rank(ranks, finding, finding->to));
+    return text;
+}
+
+char *rp_ranks_text_shift(const struct rp_ranks *ranks, const struct rp_ranks_finding *finding, char *text, size_t size)
+{
+    uint64_t calls = (uint64_t)(finding->shift > 0 ? finding->shift : -finding->shift);
+    snprintf(text, size, "rank %" PRId32 " has %" PRIu64 " call%s %s from position %" PRIu64 " on; then they fit",
+             run_rank(ranks, finding, finding->shifted), calls, calls == 1 ? "" : "s",
+             finding->shift > 0 ? "less" : "more", finding->unlike);
     return text;
 }
 

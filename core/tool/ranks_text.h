@@ -28,6 +28,10 @@ char *rp_ranks_text_classes(unsigned classes, char *text, size_t size);
 char *rp_ranks_text_place(const struct rp_ranks *ranks, const struct rp_ranks_finding *finding, char *text,
                           size_t size);
 
+/* "rank 2 has 1 call less from position 12 on; then they fit": of a finding with a rank that is shifted. */
+char *rp_ranks_text_shift(const struct rp_ranks *ranks, const struct rp_ranks_finding *finding, char *text,
+                          size_t size);
+
 /* "12.3 us" */
 char *rp_ranks_text_ns(double ns, char *text, size_t size);
 

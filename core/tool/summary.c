@@ -55,6 +55,15 @@ static double duration(const struct rp_trace *trace)
     return (double)(last - trace->ops[0].op.begin) * trace->ns_per_tick * 1e-9;
 }
 
+/* Those from `unread` on that stand before that rank; returns the next one. */
+static size_t print_unread(FILE *out, const struct rp_trace_run *run, size_t unread, int32_t rank)
+{
+    for (; unread < run->unread_count && (run->unread[unread].rank < rank || rank == INT32_MAX); unread++)
+        fprintf(out, "%4" PRId32 "  %-12s  %7s  %8s  %8s  unreadable: %s\n", run->unread[unread].rank, "-", "-", "-",
+                "-", run->unread[unread].cause);
+    return unread;
+}
+
 void rp_summary_run(FILE *out, const char *path, const struct rp_trace_run *run)
 {
     char program[300], host[80], state[200], start[40];
@@ -67,12 +76,15 @@ void rp_summary_run(FILE *out, const char *path, const struct rp_trace_run *run)
     if (first->nranks > 0)
         fprintf(out, " of %" PRId32, first->nranks);
     fprintf(out, "\n\nrank  host              pid       ops   seconds  trace\n");
+    size_t unread = 0;
     for (size_t i = 0; i < run->count; i++) {
         const struct rp_trace *trace = run->ranks[i];
+        unread = print_unread(out, run, unread, trace->identity.rank);
         fprintf(out, "%4" PRId32 "  %-12s  %7" PRIu64 "  %8zu  %8.2f  %s\n", trace->identity.rank,
                 rp_tool_safe(trace->identity.host, host, sizeof(host)), trace->identity.pid, trace->op_count,
                 duration(trace), rp_summary_state(trace, state, sizeof(state)));
     }
+    print_unread(out, run, unread, INT32_MAX);
 }
 
 static void print_comms(FILE *out, const struct rp_trace *trace)

@@ -80,6 +80,12 @@ const struct rp_trace *rp_tool_find_rank(const char *command, const char *path, 
         if (rank == RP_RANK_FIRST || run->ranks[i]->identity.rank == rank)
             return run->ranks[i];
     }
+    for (size_t i = 0; i < run->unread_count; i++) {
+        if (run->unread[i].rank == rank) {
+            rp_tool_error(command, "%s: the trace of rank %" PRId32 " cannot be read", path, rank);
+            return NULL;
+        }
+    }
     rp_tool_error(command, "%s: has no rank %" PRId32, path, rank);
     return NULL;
 }

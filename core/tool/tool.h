@@ -34,7 +34,8 @@ RP_COMMANDS(X)
 
 enum rp_exit {
     RP_EXIT_OK = 0,
-    RP_EXIT_DIFFERENT = 1, /* diff, ranks: they are not the same */
+    RP_EXIT_DIFFERENT = 1,  /* diff, ranks: they are not the same, or that cannot be said */
+    RP_EXIT_INCOMPLETE = 1, /* export: a rank could not be read; the others were written */
     RP_EXIT_ERROR = 2,
     RP_EXIT_CANNOT_RUN = 126, /* run: as a shell says it */
     RP_EXIT_NO_COMMAND = 127,
@@ -62,7 +63,10 @@ error_t rp_tool_take_path(int key, char *argument, struct argp_state *state, con
 /* Prints to the end of what stands in `text`, cut at `size`. */
 void rp_tool_append(char *text, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* The trace of that rank, or of the lowest if `rank` is RP_RANK_FIRST. NULL: there is none, which is said. */
+/*
+ * The trace of that rank, or of the lowest that could be read if `rank` is RP_RANK_FIRST. NULL: there is none, or it
+ * could not be read, which is said.
+ */
 #define RP_RANK_FIRST (-1)
 const struct rp_trace *rp_tool_find_rank(const char *command, const char *path, const struct rp_trace_run *run,
                                          int32_t rank);

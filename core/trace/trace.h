@@ -266,6 +266,9 @@ enum rp_status rp_trace_read(const char *file, struct rp_trace **trace_out);
  */
 enum rp_status rp_trace_read_head(const char *file, uint64_t most, char *cause, size_t size,
                                   struct rp_trace **trace_out);
+/* rp_trace_read(), which leaves what it logs in `cause` (`size` bytes, at least 1) too, without the file's name. */
+enum rp_status rp_trace_read_cause(const char *file, char *cause, size_t size, struct rp_trace **trace_out);
+
 void rp_trace_free(struct rp_trace *trace);
 
 /* The comm of that number, or NULL. */
@@ -297,16 +300,30 @@ struct rp_trace_files { /* the files of a run */
 enum rp_status rp_trace_files_list(const char *path, struct rp_trace_files *files_out);
 void rp_trace_files_free(struct rp_trace_files *files);
 
+#define RP_TRACE_CAUSE_MAX 240 /* bytes of why a file could not be read */
+
+struct rp_trace_unread { /* a file that could not be read */
+    int32_t rank;        /* of its name */
+    char cause[RP_TRACE_CAUSE_MAX];
+};
+
 struct rp_trace_run { /* the traces of a run */
     struct rp_trace **ranks;
     size_t count; /* sorted by rank */
+    struct rp_trace_unread *unread;
+    size_t unread_count; /* likewise */
 };
 
 /*
- * `path`: a directory, or one rank's file. A file of a directory that is shorter than a header is logged and left out
- * (RP_TRUNCATED: all are). RP_NOT_FOUND: no rank-*.rpt in it. Errors logged once.
+ * `path`: a directory, or one rank's file. Of several files, those that cannot be read (corrupt, of another version,
+ * shorter than a header) are logged and listed as unread; if there are no others, it is the error of the first one.
+ * RP_NOT_FOUND: no rank-*.rpt in it. RP_NO_MEMORY. Errors logged once.
  */
 enum rp_status rp_trace_run_read(const char *path, struct rp_trace_run *run_out);
+
+/* The same; `watch` hears how many of the files have been read, before each. */
+enum rp_status rp_trace_run_read_watched(const char *path, void (*watch)(void *argument, size_t done, size_t total),
+                                         void *argument, struct rp_trace_run *run_out);
 void rp_trace_run_free(struct rp_trace_run *run);
 
 #endif

@@ -124,31 +124,59 @@ void rp_trace_files_free(struct rp_trace_files *files)
 
 /* ---------------------------------------------------------------- all of them, read */
 
-/* A file that has not even a header is left out, which has been said. */
-static enum rp_status read_files(const struct rp_trace_files *files, struct rp_trace_run *run)
+enum rp_status rp_trace_read_cause(const char *file, char *cause, size_t size, struct rp_trace **trace_out)
 {
-    run->ranks = calloc(files->count, sizeof(struct rp_trace *));
-    if (run->ranks == NULL) {
-        rp_log(RP_LOG_ERROR, "trace", "%s: %s", files->of[0].path, rp_status_text(RP_NO_MEMORY));
-        return RP_NO_MEMORY;
-    }
-    enum rp_status status = RP_OK;
-    for (size_t i = 0; i < files->count && (status == RP_OK || status == RP_TRUNCATED); i++) {
-        status = rp_trace_read(files->of[i].path, &run->ranks[run->count]);
-        run->count += status == RP_OK;
-    }
-    return status == RP_TRUNCATED && run->count > 0 ? RP_OK : status;
+    enum rp_status status = rp_trace_read_head(file, UINT64_MAX, cause, size, trace_out);
+    if (status != RP_OK)
+        rp_log(RP_LOG_ERROR, "trace", "%s: %s", file, cause);
+    return status == RP_NOT_FOUND ? RP_IO : status; /* it was there when it was listed */
 }
 
-enum rp_status rp_trace_run_read(const char *path, struct rp_trace_run *run_out)
+/* Takes the trace of a file, or why there is none. RP_NO_MEMORY; else RP_OK, and `*first` keeps the first error. */
+static enum rp_status read_file(struct rp_trace_run *run, const struct rp_trace_file *file, enum rp_status *first)
+{
+    struct rp_trace_unread *unread = &run->unread[run->unread_count];
+    enum rp_status status =
+        rp_trace_read_cause(file->path, unread->cause, sizeof unread->cause, &run->ranks[run->count]);
+    if (status == RP_NO_MEMORY)
+        return status;
+    if (status == RP_OK) {
+        run->count++;
+        return RP_OK;
+    }
+    unread->rank = file->rank;
+    run->unread_count++;
+    if (*first == RP_OK)
+        *first = status;
+    return RP_OK;
+}
+
+static enum rp_status make_room(const struct rp_trace_files *files, struct rp_trace_run *run)
+{
+    run->ranks = calloc(files->count, sizeof *run->ranks);
+    run->unread = calloc(files->count, sizeof *run->unread);
+    if (run->ranks != NULL && run->unread != NULL)
+        return RP_OK;
+    rp_log(RP_LOG_ERROR, "trace", "%s: %s", files->of[0].path, rp_status_text(RP_NO_MEMORY));
+    return RP_NO_MEMORY;
+}
+
+enum rp_status rp_trace_run_read_watched(const char *path, void (*watch)(void *argument, size_t done, size_t total),
+                                         void *argument, struct rp_trace_run *run_out)
 {
     struct rp_trace_files files;
     struct rp_trace_run run = {0};
-    enum rp_status status = rp_trace_files_list(path, &files);
+    enum rp_status status = rp_trace_files_list(path, &files), first = RP_OK;
     if (status != RP_OK)
         return status;
-    status = read_files(&files, &run);
+    status = make_room(&files, &run);
+    for (size_t i = 0; i < files.count && status == RP_OK; i++) {
+        watch(argument, i, files.count);
+        status = read_file(&run, &files.of[i], &first);
+    }
     rp_trace_files_free(&files);
+    if (status == RP_OK && run.count == 0)
+        status = first;
     if (status == RP_OK)
         *run_out = run;
     else
@@ -156,10 +184,23 @@ enum rp_status rp_trace_run_read(const char *path, struct rp_trace_run *run_out)
     return status;
 }
 
+static void watch_nothing(void *argument, size_t done, size_t total)
+{
+    (void)argument;
+    (void)done;
+    (void)total;
+}
+
+enum rp_status rp_trace_run_read(const char *path, struct rp_trace_run *run_out)
+{
+    return rp_trace_run_read_watched(path, watch_nothing, NULL, run_out);
+}
+
 void rp_trace_run_free(struct rp_trace_run *run)
 {
     for (size_t i = 0; i < run->count; i++)
         rp_trace_free(run->ranks[i]);
     free(run->ranks);
+    free(run->unread);
     *run = (struct rp_trace_run){0};
 }

@@ -177,7 +177,7 @@ static void read_head(const char *path, size_t size, const struct rp_trace_run *
         struct rp_trace *both[2] = {whole->ranks[0], head};
         compare(head, whole->ranks[0]);
         compare(whole->ranks[0], head);
-        compare_ranks(&(struct rp_trace_run){both, 2});
+        compare_ranks(&(struct rp_trace_run){.ranks = both, .count = 2});
     }
     rp_trace_free(head);
 }

@@ -137,6 +137,25 @@ END
     refused "/dev/full: No space left on device" a --format perfetto --output /dev/full
 }
 
+@test "export: a rank that cannot be read is left out, which is said" {
+    "$BUILD/tests/mktrace" a ranks=3
+    printf '\x63' | dd of=a/rank-1.rpt bs=1 seek=8 conv=notrunc status=none
+    local status=0
+    "$BUILD/reprise" export a --format chrome --output chrome 2> err || status=$?
+    cat err
+    [ "$status" = 1 ] && [ "$(wc -l < err)" = 2 ]
+    [ "$(tail -1 err)" = "reprise export: 1 of 3 ranks could not be read, and are not in what was written" ]
+    python3 "$check" chrome chrome > checked
+    [ "$(grep -o '^process [0-9]* rank [0-9]' checked | cut -d' ' -f4 | tr '\n' ' ')" = "0 2 " ]
+    status=0
+    "$BUILD/reprise" export a --format jsonl --rank 2 > out 2> err || status=$?
+    [ "$status" = 0 ] && [ -s out ]
+    status=0
+    "$BUILD/reprise" export a --format jsonl --rank 1 > out 2> err || status=$?
+    [ "$status" = 2 ] && [ ! -s out ]
+    [ "$(tail -1 err)" = "reprise export: a: the trace of rank 1 cannot be read" ]
+}
+
 @test "export: a perfetto trace is not written to a terminal" {
     command -v script
     "$BUILD/tests/mktrace" a

@@ -252,6 +252,32 @@ END
     has "same: 2 ranks, 154 ops, bytes compared for 92 of 140 ops with a fingerprint, 36 of them by samples"
 }
 
+@test "diff: a rank that one run cannot read is said, and the others are compared" {
+    make_trace a ranks=3
+    make_trace b ranks=3
+    printf '\x63' | dd of=b/rank-1.rpt bs=1 seek=8 conv=notrunc status=none
+    reprise diff a b
+    [ "$status" = 1 ] && [ "$(wc -l < err)" = 1 ]
+    [ "$(head -1 out)" = "undecided: rank 1 of B cannot be read; the others are the same: 2 ranks, 132 ops, also by bytes" ]
+    grep -q '^B, rank 1: unreadable: byte 8: the trace has another version, 99' out
+    reprise diff b a --json
+    [ "$status" = 1 ]
+    grep -q '"verdict": "undecided"' out && grep -q '"same": false' out && grep -q '"unreadable_a": 1' out
+    succeeds diff a b --rank 2
+    fails "reprise: error trace: b/rank-1.rpt: byte 8: *" diff a b --rank 1
+    make_trace c ranks=3 resize=1
+    reprise diff c b
+    [ "$status" = 1 ] && [[ $(head -1 out) == "different: step 4, layers.1 forward, "* ]]
+    grep -q '^B, rank 1: unreadable: byte 8: ' out
+    head -c 10 a/rank-0.rpt > a/rank-0.rpt.cut && mv a/rank-0.rpt.cut a/rank-0.rpt
+    reprise diff a b
+    [ "$status" = 1 ]
+    [ "$(head -1 out)" = "undecided: rank 0 of A and 1 more cannot be read; the others are the same: 1 rank, 66 ops, also by bytes" ]
+    cp b/rank-1.rpt b/rank-2.rpt
+    reprise diff a b
+    [ "$status" = 2 ] && [ ! -s out ]
+}
+
 # ---------------------------------------------------------------- retimed
 
 @test "diff: a time within the noise is no difference, one beyond it makes no runs different" {

@@ -83,7 +83,7 @@ static int set_up(void **state)
     assert_non_null(world);
     for (int32_t rank = 0; rank < RANKS; rank++)
         world->traces[rank] = make_trace(rank);
-    world->run = (struct rp_trace_run){world->traces, RANKS};
+    world->run = (struct rp_trace_run){.ranks = world->traces, .count = RANKS};
     *state = world;
     return 0;
 }

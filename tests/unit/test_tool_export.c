@@ -49,7 +49,7 @@ static void export_cut(struct rp_trace *trace, const struct rp_timeline *timelin
 {
     struct rp_export_format format = checker_format;
     struct rp_progress progress;
-    const struct rp_trace_run run = {&trace, 1};
+    const struct rp_trace_run run = {.ranks = &trace, .count = 1};
     struct rp_export export = {.format = &format, .progress = &progress, .base_wall_ns = rp_export_base(&run)};
     format.open = tell_open;
     format.close = tell_close;
@@ -281,7 +281,7 @@ static void flows_within_the_steps_asked_for(void **state)
 static void ranks_share_the_axis_of_the_wall_clock(void **state)
 {
     struct rp_trace *traces[2] = {tool_trace_make(), tool_trace_make()};
-    const struct rp_trace_run run = {traces, 2};
+    const struct rp_trace_run run = {.ranks = traces, .count = 2};
     (void)state;
     traces[0]->identity.start_wall_ns = 5000;
     traces[1]->identity.start_wall_ns = 4000;

@@ -988,8 +988,17 @@ static void a_run_is_sorted_by_rank(void **state)
     rp_trace_run_free(&run);
 }
 
-/* What a process leaves that was killed as it made its file must not keep the other ranks from being read. */
-static void a_rank_without_a_header_is_left_out(void **state)
+static void count_files(void *argument, size_t done, size_t total)
+{
+    size_t *seen = argument;
+    assert_int_equal(done, *seen);
+    assert_int_equal(total, 4);
+    ++*seen;
+}
+
+/* What a process leaves that was killed as it made its file, or one of another version, must not keep others from it.
+ */
+static void a_rank_that_cannot_be_read_is_listed(void **state)
 {
     (void)state;
     struct rp_trace_run run;
@@ -1001,12 +1010,26 @@ static void a_rank_without_a_header_is_left_out(void **state)
     assert_int_equal(rp_trace_run_read(scratch.path, &run), RP_OK);
     assert_int_equal(run.count, 1);
     assert_int_equal(run.ranks[0]->identity.rank, 1);
+    assert_int_equal(run.unread_count, 1);
+    assert_int_equal(run.unread[0].rank, 4);
+    assert_string_equal(run.unread[0].cause, "byte 4: the file ends inside its header");
     rp_trace_run_free(&run);
     assert_int_equal(scratch_lines_with(&scratch, "rank-4.rpt: byte 4: the file ends inside its header"), 3);
     scratch_write(scratch_path(&scratch, "rank-5.rpt"), "x", 1);
     scratch_write(scratch_path(&scratch, "rank-6.rpt"),
                   "not a trace, but longer than the header of one would be.........", 64);
-    assert_int_equal(rp_trace_run_read(scratch.path, &run), RP_CORRUPT);
+    size_t seen = 0;
+    assert_int_equal(rp_trace_run_read_watched(scratch.path, count_files, &seen, &run), RP_OK);
+    assert_int_equal(seen, 4);
+    assert_int_equal(run.count, 1);
+    assert_int_equal(run.unread_count, 3);
+    assert_int_equal(run.unread[2].rank, 6);
+    assert_string_equal(run.unread[2].cause, "byte 0: not a trace");
+    rp_trace_run_free(&run);
+    assert_int_equal(run.unread_count, 0);
+    assert_int_equal(scratch_lines_with(&scratch, "rank-6.rpt: byte 0: not a trace"), 1);
+    assert_int_equal(unlink(scratch_path(&scratch, "rank-1.rpt")), 0);
+    assert_int_equal(rp_trace_run_read(scratch.path, &run), RP_TRUNCATED); /* the first one's */
 }
 
 #define MANY 1000000u
@@ -1068,7 +1091,7 @@ int main(void)
         TEST(a_stolen_descriptor_is_not_written_to),
         TEST(a_spool_is_bounded),
         TEST(a_run_is_sorted_by_rank),
-        TEST(a_rank_without_a_header_is_left_out),
+        TEST(a_rank_that_cannot_be_read_is_listed),
         TEST(a_million_ops),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
