@@ -30,7 +30,8 @@ void rp_progress_at(struct rp_progress *progress, uint64_t done)
     uint64_t now = rp_monotonic_ns();
     if (now < progress->due_ns)
         return;
-    fprintf(stderr, "\r%s %3u%%", progress->what, percent(done, progress->total));
+    /* The cursor waits at the beginning: an error line that comes meanwhile is written over this one. */
+    fprintf(stderr, "%s %3u%%\r", progress->what, percent(done, progress->total));
     fflush(stderr);
     progress->shown = true;
     progress->due_ns = now + NEXT_NS;
@@ -39,7 +40,7 @@ void rp_progress_at(struct rp_progress *progress, uint64_t done)
 void rp_progress_end(struct rp_progress *progress)
 {
     if (progress->shown)
-        fputs("\r\033[K", stderr); /* ECMA-48: erase to the end of the line */
+        fputs("\033[K", stderr); /* ECMA-48: erase to the end of the line */
     progress->shown = false;
     progress->due_ns = UINT64_MAX;
 }
