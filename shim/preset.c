@@ -11,6 +11,8 @@
 #include "core/trace/trace_lane.h"
 #include "shim/job.h"
 
+#define DIRECTORY_SHOWN 48 /* bytes of the directory's name, so that there is room for the cause */
+
 /* One of the recorded communicators. */
 struct recorded {
     struct recorded *next;
@@ -25,11 +27,11 @@ static struct {
     struct rp_modules *modules;
     bool read, said;
     enum rp_preset_lack lack; /* of the trace as a whole; UNTOLD: it was read */
-    char cause[160];
+    char cause[RP_PRESET_CAUSE_MAX];
     struct recorded *first; /* in the order in which they were made */
 } order = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static _Thread_local char cause_text[160] __attribute__((tls_model("initial-exec")));
+static _Thread_local char cause_text[RP_PRESET_CAUSE_MAX] __attribute__((tls_model("initial-exec")));
 
 void rp_preset_configure(const char *directory, struct rp_modules *modules)
 {
@@ -125,6 +127,15 @@ static enum rp_preset_lack lack_of(enum rp_status status)
     return status == RP_VERSION ? RP_PRESET_VERSION : RP_PRESET_UNREADABLE;
 }
 
+/* The end of a long one says most. */
+static const char *directory_name(char *name, size_t size)
+{
+    size_t length = strlen(order.directory);
+    bool fits = length <= DIRECTORY_SHOWN;
+    snprintf(name, size, "%s%s", fits ? "" : "...", order.directory + (fits ? 0 : length - DIRECTORY_SHOWN));
+    return name;
+}
+
 /* A launcher says which rank this is and of how many; else the first communicator, which then should have them all. */
 static void read_trace(const struct rp_trace_comm *about)
 {
@@ -135,7 +146,8 @@ static void read_trace(const struct rp_trace_comm *about)
     snprintf(file, sizeof file, "%s/rank-%d.rpt", order.directory, rank);
     enum rp_status status = rp_trace_read_head(file, RP_PRESET_BYTES, cause, sizeof cause, &trace);
     if (status != RP_OK) {
-        lack(lack_of(status), "rank-%d.rpt of REPRISE_ORDER: %s", rank, cause);
+        char name[DIRECTORY_SHOWN + sizeof "..."];
+        lack(lack_of(status), "rank-%d.rpt of REPRISE_ORDER (%s): %s", rank, directory_name(name, sizeof name), cause);
         return;
     }
     if (trace->identity.nranks != 0 && trace->identity.nranks != nranks)

@@ -45,6 +45,8 @@ struct rp_preset {
     X(NO_COMM, "has a trace without this communicator")            \
     X(NO_CONTENT, "has a trace that does not begin with calls and contents")
 
+#define RP_PRESET_CAUSE_MAX 200 /* bytes of the same in detail, for people */
+
 enum rp_preset_lack {
 #define X(name, text) RP_PRESET_##name,
     RP_PRESET_LACKS(X)

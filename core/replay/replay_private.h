@@ -40,11 +40,11 @@ enum rp_preset_state { RP_PRESET_OFF, RP_PRESET_TOLD, RP_PRESET_AGREED, RP_PRESE
 struct rp_preset_follow {
     struct rp_preset *calls; /* NULL: this rank has none, or none any more */
     enum rp_preset_state state;
-    size_t at;             /* the recorded call that comes next */
-    bool fits;             /* all calls so far were the recorded ones */
-    char why[160];         /* not */
-    size_t to;             /* rank 0: the calls that plans are compiled from; 0: not known yet */
-    struct rp_step *steps; /* rank 0: of the recorded calls */
+    size_t at;                     /* the recorded call that comes next */
+    bool fits;                     /* all calls so far were the recorded ones */
+    char why[RP_PRESET_CAUSE_MAX]; /* not */
+    size_t to;                     /* rank 0: the calls that plans are compiled from; 0: not known yet */
+    struct rp_step *steps;         /* rank 0: of the recorded calls */
     size_t step_count;
     uint64_t began; /* the lane's position where its cycles begin; UINT64_MAX: it is not known */
 };

@@ -160,7 +160,10 @@ by_hand() {
 @test "no such directory" {
     mv order away
     replay
-    learned 'rank-0.rpt of REPRISE_ORDER: cannot be opened: No such file or directory'
+    learned 'rank-0.rpt of REPRISE_ORDER (.*/order): cannot be opened: No such file or directory'
+    rm -r trace
+    by_hand nosuch nosuch
+    learned 'rank-0.rpt of REPRISE_ORDER (nosuch): cannot be opened: No such file or directory'
 }
 
 @test "no trace of one rank" {
@@ -174,7 +177,7 @@ by_hand() {
         printf '\x63' | dd of=order/rank-$rank.rpt bs=1 seek=8 conv=notrunc status=none
     done
     replay
-    learned 'rank-0.rpt of REPRISE_ORDER: byte 8: the trace has another version'
+    learned 'rank-0.rpt of REPRISE_ORDER (.*/order): byte 8: the trace has another version'
 }
 
 @test "a damaged trace" {
@@ -182,7 +185,7 @@ by_hand() {
         printf 'damage' | dd of=order/rank-$rank.rpt bs=1 seek=5000 conv=notrunc status=none
     done
     replay
-    learned 'rank-0.rpt of REPRISE_ORDER: byte [0-9]*: '
+    learned 'rank-0.rpt of REPRISE_ORDER (.*/order): byte [0-9]*: '
 }
 
 @test "a trace that ends in its header" {

@@ -183,8 +183,15 @@ static void what_is_wrong_is_told_once(void **state)
     assert_int_equal(find(4, 1, RP_COMM_INIT).preset_lack, RP_PRESET_SAID);
     rp_preset_forked();
     setenv("RANK", "0", 1);
+    char cause[200];
+    snprintf(cause, sizeof cause, "rank-0.rpt of REPRISE_ORDER (%s): cannot be opened: No such file or directory",
+             scratch.path);
+    assert_lacks(find(8, 1, RP_COMM_INIT), RP_PRESET_NO_TRACE, cause);
+    rp_preset_forked();
+    rp_preset_configure("/nowhere/0123456789/0123456789/0123456789/0123456789/01", NULL);
     assert_lacks(find(8, 1, RP_COMM_INIT), RP_PRESET_NO_TRACE,
-                 "rank-0.rpt of REPRISE_ORDER: cannot be opened: No such file or directory");
+                 "rank-0.rpt of REPRISE_ORDER (...e/0123456789/0123456789/0123456789/0123456789/01): cannot be opened: "
+                 "No such file or directory");
 }
 
 /* The first communicator says who this is. */
