@@ -37,7 +37,8 @@ struct rp_site_place rp_site_ask(const struct rp_site_tables *tables, enum rp_ru
     struct rp_site_place place = rp_site_no_place();
     bool matched = rp_rules_match(tables->rules, source, text, where, &match);
     if (listed && tables->seen != NULL)
-        place.seen = rp_seen_note(tables->seen, source, text, where, match.module_rule, match.phase_rule);
+        place.seen =
+            rp_seen_note(tables->seen, source, text, where, match.module_rule, match.phase_rule, match.step_rule);
     if (!matched)
         return place;
     take_module_rule(tables, &match, &place);

@@ -59,7 +59,8 @@ static struct rp_kernel describe(const struct rp_kernel_names *kernels, const ch
         rules = kernels->rules_of(name);
     kernel.event = rules.event;
     if (kernels->seen != NULL)
-        kernel.seen = rp_seen_note(kernels->seen, RP_RULE_KERNEL, name, NULL, rules.module_rule, rules.phase_rule);
+        kernel.seen =
+            rp_seen_note(kernels->seen, RP_RULE_KERNEL, name, NULL, rules.module_rule, rules.phase_rule, NULL);
     return kernel;
 }
 

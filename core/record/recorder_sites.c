@@ -26,7 +26,7 @@ static const char *rule_text(const struct rp_rule *rule, char text[RULE_TEXT_MAX
 static enum rp_status write_site(const struct rp_sites *sites, uint32_t number, struct rp_trace_writer *writer)
 {
     struct rp_seen_site seen = rp_seen_site(sites->seen, number);
-    char module_rule[RULE_TEXT_MAX], phase_rule[RULE_TEXT_MAX];
+    char module_rule[RULE_TEXT_MAX], phase_rule[RULE_TEXT_MAX], step_rule[RULE_TEXT_MAX];
     const struct rp_trace_site site = {
         .number = number,
         .source = (enum rp_site_source)seen.source,
@@ -34,6 +34,7 @@ static enum rp_status write_site(const struct rp_sites *sites, uint32_t number, 
         .where = seen.where,
         .module_rule = rule_text(seen.module_rule, module_rule),
         .phase_rule = rule_text(seen.phase_rule, phase_rule),
+        .step_rule = rule_text(seen.step_rule, step_rule),
     };
     return rp_trace_put_site(writer, &site);
 }

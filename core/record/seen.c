@@ -26,7 +26,7 @@ struct key {
 struct entry {
     UT_hash_handle hh;
     uint32_t number;
-    const struct rp_rule *module_rule, *phase_rule;
+    const struct rp_rule *module_rule, *phase_rule, *step_rule;
     const char *where; /* inside `key` */
     size_t length;
     char key[];
@@ -109,7 +109,7 @@ static struct entry *add(struct rp_seen *seen, const struct key *key)
 
 /* Lock held. */
 static uint32_t note(struct rp_seen *seen, const struct key *key, const struct rp_rule *module_rule,
-                     const struct rp_rule *phase_rule)
+                     const struct rp_rule *phase_rule, const struct rp_rule *step_rule)
 {
     struct entry *entry;
     if (seen->intake == INTAKE_ENDED)
@@ -122,17 +122,19 @@ static uint32_t note(struct rp_seen *seen, const struct key *key, const struct r
         return RP_SEEN_NONE;
     entry->module_rule = module_rule;
     entry->phase_rule = phase_rule;
+    entry->step_rule = step_rule;
     atomic_store_explicit(&seen->total, entry->number + 1, memory_order_release);
     return entry->number;
 }
 
 uint32_t rp_seen_note(struct rp_seen *seen, enum rp_rule_source source, const char *text, const char *where,
-                      const struct rp_rule *module_rule, const struct rp_rule *phase_rule)
+                      const struct rp_rule *module_rule, const struct rp_rule *phase_rule,
+                      const struct rp_rule *step_rule)
 {
     struct key key;
     key_make(&key, source, text, where);
     pthread_mutex_lock(&seen->lock);
-    uint32_t number = note(seen, &key, module_rule, phase_rule);
+    uint32_t number = note(seen, &key, module_rule, phase_rule, step_rule);
     pthread_mutex_unlock(&seen->lock);
     return number;
 }
@@ -158,6 +160,7 @@ struct rp_seen_site rp_seen_site(const struct rp_seen *seen, uint32_t number)
         .where = entry->where,
         .module_rule = entry->module_rule,
         .phase_rule = entry->phase_rule,
+        .step_rule = entry->step_rule,
     };
 }
 

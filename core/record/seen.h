@@ -1,7 +1,7 @@
 /*
- * What was seen at collectives: each frame and range (source, text, where) once, with the rules that gave a module and
- * a phase there, and how many collectives were under it. From this a trace tells its reader what rules could be
- * written for.
+ * What was seen at collectives: each frame and range (source, text, where) once, with the rules that gave a module,
+ * a phase and the beginning of a step there, and how many collectives were under it. From this a trace tells its reader
+ * what rules could be written for.
  *
  * Bounded: what comes after RP_SEEN_MAX different ones is not kept. The rules must outlive the table, which only
  * carries the pointers.
@@ -25,9 +25,9 @@ struct rp_seen;
 
 struct rp_seen_site {
     enum rp_rule_source source;
-    const char *text;                               /* what a pattern is matched against */
-    const char *where;                              /* file (PYTHON), library (NATIVE), domain (NVTX); "" if unknown */
-    const struct rp_rule *module_rule, *phase_rule; /* or NULL */
+    const char *text;  /* what a pattern is matched against */
+    const char *where; /* file (PYTHON), library (NATIVE), domain (NVTX); "" if unknown */
+    const struct rp_rule *module_rule, *phase_rule, *step_rule; /* or NULL */
 };
 
 /* RP_NO_MEMORY. */
@@ -39,7 +39,8 @@ void rp_seen_destroy(struct rp_seen *seen);
  * call count. RP_SEEN_NONE: the table is full, or memory is out.
  */
 uint32_t rp_seen_note(struct rp_seen *seen, enum rp_rule_source source, const char *text, const char *where,
-                      const struct rp_rule *module_rule, const struct rp_rule *phase_rule);
+                      const struct rp_rule *module_rule, const struct rp_rule *phase_rule,
+                      const struct rp_rule *step_rule);
 
 /* One more collective was under it. RP_SEEN_NONE is passed over. */
 void rp_seen_count(struct rp_seen *seen, uint32_t number);

@@ -34,7 +34,7 @@ static void parse_arguments(int argc, char **argv, struct arguments *arguments)
 {
     static const struct argp_option options[] = {
         {"rank", 'r', "N", 0, "List those of rank N (default: the lowest)", 0},
-        {"unmatched", 'u', NULL, 0, "Only what no rule gave a module or a phase", 0},
+        {"unmatched", 'u', NULL, 0, "Only what no rule gave a module, a phase or the beginning of a step", 0},
         {"csv", 'c', NULL, 0, "As comma-separated values, uncut, with mangled and demangled names", 0},
         {0},
     };
@@ -43,7 +43,8 @@ static void parse_arguments(int argc, char **argv, struct arguments *arguments)
         parse,
         "DIR|FILE",
         "Lists what was seen where collectives were issued (Python frames, NVTX ranges, native frames) and the kernels "
-        "that were launched, how often, and which rule (file:section) gave a module and a phase there, and shows how a "
+        "that were launched, how often, and which rule (file:section) gave a module, a phase or the beginning of a "
+        "step there, and shows how a "
         "rule for the rest is written.",
         NULL,
         NULL,

@@ -34,7 +34,7 @@ static const struct table {
 
 bool rp_site_is_unmatched(const struct rp_trace_site *site)
 {
-    return site->module_rule[0] == '\0' && site->phase_rule[0] == '\0';
+    return site->module_rule[0] == '\0' && site->phase_rule[0] == '\0' && site->step_rule[0] == '\0';
 }
 
 /* ---------------------------------------------------------------- which, in which order */
@@ -86,11 +86,13 @@ static void count_text(const struct rp_trace_site *site, char text[24])
 /* ---------------------------------------------------------------- tables */
 
 struct cells {
-    char count[24], module_rule[RULE_SHOWN], phase_rule[RULE_SHOWN], where[WHERE_SHOWN + 4], text[TEXT_SHOWN];
+    char count[24], module_rule[RULE_SHOWN], phase_rule[RULE_SHOWN], step_rule[RULE_SHOWN], where[WHERE_SHOWN + 4],
+        text[TEXT_SHOWN];
 };
 
 struct widths {
     int count, module_rule, phase_rule, where;
+    int step_rule; /* 0: no such column, because no site of the table has one */
 };
 
 static void rule_cell(const char *rule, char cell[RULE_SHOWN])
@@ -114,6 +116,7 @@ static struct cells cells_of(const struct rp_trace_site *site)
     count_text(site, cells.count);
     rule_cell(site->module_rule, cells.module_rule);
     rule_cell(site->phase_rule, cells.phase_rule);
+    rule_cell(site->step_rule, cells.step_rule);
     where_cell(site->where, cells.where);
     rp_tool_safe(rp_demangle(site->text, plain, sizeof(plain)), cells.text, sizeof(cells.text));
     return cells;
@@ -138,6 +141,8 @@ static void print_cells(FILE *out, const struct table *table, const struct width
 {
     fprintf(out, "%*s  %-*s  %-*s  ", widths->count, cells->count, widths->module_rule, cells->module_rule,
             widths->phase_rule, cells->phase_rule);
+    if (widths->step_rule > 0)
+        fprintf(out, "%-*s  ", widths->step_rule, cells->step_rule);
     if (table->where[0] != '\0')
         fprintf(out, "%-*s  ", widths->where, cells->where);
     fprintf(out, "%s\n", cells->text);
@@ -145,7 +150,7 @@ static void print_cells(FILE *out, const struct table *table, const struct width
 
 static struct cells head_of(const struct table *table)
 {
-    struct cells head = {.module_rule = "module by", .phase_rule = "phase by", .text = "text"};
+    struct cells head = {.module_rule = "module by", .phase_rule = "phase by", .step_rule = "step by", .text = "text"};
     snprintf(head.count, sizeof(head.count), "%s", table->count);
     snprintf(head.where, sizeof(head.where), "%s", table->where);
     return head;
@@ -159,6 +164,10 @@ static void print_table(FILE *out, const struct table *table, const struct rp_tr
     for (size_t i = 0; i < count; i++) {
         struct cells cells = cells_of(list[i]);
         widen(&widths, &cells);
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (list[i]->step_rule[0] != '\0')
+            widths.step_rule = wider(wider(widths.step_rule, head.step_rule), cells_of(list[i]).step_rule);
     }
     fprintf(out, "\n%s\n", table->title);
     print_cells(out, table, &widths, &head);
@@ -192,8 +201,9 @@ static void csv_row(FILE *out, const struct rp_trace *trace, const struct rp_tra
     fprintf(out, "%" PRId32 ",%s,", trace->identity.rank, source_names[site->source]);
     if (site->count > 0)
         fprintf(out, "%" PRIu64, site->count);
-    const char *const texts[] = {site->text, rp_demangle(site->text, plain, sizeof(plain)), site->where,
-                                 site->module_rule, site->phase_rule};
+    const char *const texts[] = {site->text,       rp_demangle(site->text, plain, sizeof(plain)),
+                                 site->where,      site->module_rule,
+                                 site->phase_rule, site->step_rule};
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         fputc(',', out);
         rp_tool_csv_text(out, texts[i]);
@@ -208,7 +218,7 @@ enum rp_status rp_sites_view_csv(FILE *out, const struct rp_trace *trace, bool o
     enum rp_status status = choose(trace, only_unmatched, &list, &count);
     if (status != RP_OK)
         return status;
-    fputs("rank,source,count,text,demangled,where,module_rule,phase_rule\n", out);
+    fputs("rank,source,count,text,demangled,where,module_rule,phase_rule,step_rule\n", out);
     for (size_t i = 0; i < count; i++)
         csv_row(out, trace, list[i]);
     free(list);

@@ -101,14 +101,15 @@ enum rp_site_source {
 };
 
 /*
- * A frame, a range or a kernel that was seen, and the rules that gave a module and a phase there, as "file:section", or
- * "". `count`: the collectives that were under it, of a KERNEL the launches of it; 0: not known.
+ * A frame, a range or a kernel that was seen, and the rules that gave a module, a phase and the beginning of a step
+ * there, as "file:section", or "". `count`: the collectives that were under it, of a KERNEL the launches of it; 0: not
+ * known.
  */
 struct rp_trace_site {
     uint32_t number; /* counts up from 0 */
     enum rp_site_source source;
     uint64_t count;
-    const char *text, *where, *module_rule, *phase_rule; /* none of them NULL */
+    const char *text, *where, *module_rule, *phase_rule, *step_rule; /* none of them NULL */
 };
 
 /* Launches in a row on one thread, with no op between, that belong to one event. */

@@ -12,14 +12,15 @@
 #include "core/trace/trace.h"
 
 #define RP_FILE_MAGIC "RPTRACE\n" /* 8 bytes, not terminated */
-#define RP_FILE_MINOR 2u
+#define RP_FILE_MINOR 3u
 #define RP_FILE_BYTE_ORDER 0x01020304u
 #define RP_BLOCK_MAGIC 0x4b425052u      /* "RPBK" on a little-endian machine */
 #define RP_BLOCK_PAYLOAD_MAX (1u << 20) /* a longer one is corrupt */
 #define RP_KERNEL_NAME_MAX 4000u        /* bytes of a kernel name that are kept */
 #define RP_STATE_TEXT_MAX 200u          /* bytes of a state's text that are kept */
 #define RP_SITE_TEXT_MAX 2000u          /* bytes of each text of a site that are kept */
-#define RP_SITE_TEXTS 4                 /* of a site */
+#define RP_SITE_TEXTS 5                 /* of a site */
+#define RP_SITE_TEXTS_LEAST 4           /* of a site in a file of 3.1 or 3.2 */
 #define RP_SITE_MAX 65535u              /* largest number of a site */
 #define RP_THREAD_MAX 65535u            /* largest thread number */
 #define RP_THREAD_NONE UINT32_MAX       /* a loss that belongs to no thread */
@@ -170,7 +171,7 @@ struct rp_file_site {
     struct rp_file_record record;
     uint32_t number;
     uint32_t source;
-    char texts[]; /* RP_SITE_TEXTS, each terminated: text, where, module rule, phase rule */
+    char texts[]; /* RP_SITE_TEXTS, each terminated: text, where, module rule, phase rule, step rule */
 };
 
 struct rp_file_site_count {

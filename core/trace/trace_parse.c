@@ -175,10 +175,13 @@ static enum rp_status take_launch(struct rp_trace_parse *parse, const struct rp_
 }
 
 /* The texts at the end of a site, one after the other. */
+/* Those behind the least that there are may be missing: they are the empty end of the last one. */
 static bool site_texts(const struct rp_file_record *record, const char *texts_out[RP_SITE_TEXTS])
 {
     size_t offset = offsetof(struct rp_file_site, texts);
     for (int i = 0; i < RP_SITE_TEXTS; i++) {
+        if (i >= RP_SITE_TEXTS_LEAST && offset == record->bytes)
+            offset--;
         texts_out[i] = text_of(record, offset);
         if (texts_out[i] == NULL)
             return false;
@@ -199,6 +202,7 @@ static bool site_fill(struct rp_trace_site *site, const char *const texts[RP_SIT
     site->where = copy + (texts[1] - texts[0]);
     site->module_rule = copy + (texts[2] - texts[0]);
     site->phase_rule = copy + (texts[3] - texts[0]);
+    site->step_rule = copy + (texts[4] - texts[0]);
     return true;
 }
 

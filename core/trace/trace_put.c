@@ -114,7 +114,8 @@ enum rp_status rp_trace_put_launch(struct rp_trace_writer *writer, uint64_t afte
 
 enum rp_status rp_trace_put_site(struct rp_trace_writer *writer, const struct rp_trace_site *site)
 {
-    const char *const texts[RP_SITE_TEXTS] = {site->text, site->where, site->module_rule, site->phase_rule};
+    const char *const texts[RP_SITE_TEXTS] = {site->text, site->where, site->module_rule, site->phase_rule,
+                                              site->step_rule};
     size_t lengths[RP_SITE_TEXTS], bytes = offsetof(struct rp_file_site, texts) + RP_SITE_TEXTS;
     enum rp_status status;
     for (size_t i = 0; i < RP_SITE_TEXTS; i++) {

@@ -237,6 +237,8 @@ END
     grep -qxF 'reprise: [rank 0] info annotations: all.ini:1 [all]: "step" began one step in all; a frame that is around every collective begins no other' \
         one.lines
     "$BUILD/reprise" show one | grep -qx 'order of these ops'
+    "$BUILD/reprise" sites one --csv | grep -q '^0,native,[0-9]*,_start,.*,,,all.ini:all$' # a step, and no name
+    "$BUILD/reprise" sites one | grep -q '^ *[0-9]* .*  -  *-  *all.ini:all .*  _start$'
     REPRISE_ANNOTATIONS='mine.ini, all.ini' trained two --sites nvtx
     [ "$(grep -c annotations two.lines)" = 0 ]
 }

@@ -12,7 +12,7 @@ setup() {
     make_trace a sites=1
     succeeds sites a
     printed << 'END'
-a: rank 0: 6 places of collectives, 3 of them without a rule; 2 kernels, 1 of them without
+a: rank 0: 7 places of collectives, 3 of them without a rule; 2 kernels, 1 of them without
 
 Python frames
 collectives  module by     phase by      file               text
@@ -20,9 +20,10 @@ collectives  module by     phase by      file               text
          24  my.ini:block  my.ini:block  /home/me/model.py  Block.forward
 
 NVTX ranges
-collectives  module by    phase by  domain  text
-         72  -            -         mine    step; [1] {x}, "a"
-          -  my.ini:nvtx  -         -       never counted
+collectives  module by    phase by  step by               domain  text
+         72  -            -         -                     mine    step; [1] {x}, "a"
+         12  -            -         my.ini:a whole batch  mine    batch 1
+          -  my.ini:nvtx  -         -                     -       never counted
 
 native frames (a pattern matches the mangled name, which --csv prints)
 collectives  module by  phase by      library                   text
@@ -49,16 +50,16 @@ END
 @test "sites: only what has no rule, one rank, one file, values" {
     make_trace a sites=1
     succeeds sites a --unmatched --rank 1
-    [ "$(head -1 out)" = "a: rank 1: 6 places of collectives, 3 of them without a rule; 2 kernels, 1 of them without" ]
-    [ "$(grep -c 'Block.forward\|never counted\|apex' out)" = 0 ]
+    [ "$(head -1 out)" = "a: rank 1: 7 places of collectives, 3 of them without a rule; 2 kernels, 1 of them without" ]
+    [ "$(grep -c 'Block.forward\|never counted\|apex\|batch 1' out)" = 0 ]
     has "         60  -          -         /home/me/train.py  Trainer.train_step"
     succeeds sites a/rank-1.rpt --unmatched --csv
     printed << 'END'
-rank,source,count,text,demangled,where,module_rule,phase_rule
-1,python,60,Trainer.train_step,Trainer.train_step,/home/me/train.py,,
-1,nvtx,72,"step; [1] {x}, ""a""","step; [1] {x}, ""a""",mine,,
-1,native,60,libmine.so+0x1c40,libmine.so+0x1c40,/opt/lib/libmine.so,,
-1,kernel,400,_Z4gemmPKfS0_Pfi,"gemm(float const*, float const*, float*, int)",,,
+rank,source,count,text,demangled,where,module_rule,phase_rule,step_rule
+1,python,60,Trainer.train_step,Trainer.train_step,/home/me/train.py,,,
+1,nvtx,72,"step; [1] {x}, ""a""","step; [1] {x}, ""a""",mine,,,
+1,native,60,libmine.so+0x1c40,libmine.so+0x1c40,/opt/lib/libmine.so,,,
+1,kernel,400,_Z4gemmPKfS0_Pfi,"gemm(float const*, float const*, float*, int)",,,,
 END
     fails "reprise sites: a: has no rank 7" sites a --rank 7
     refuses "reprise sites: no trace given" sites

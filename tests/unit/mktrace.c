@@ -454,14 +454,16 @@ static void put_sites(struct maker *maker)
         struct rp_trace_site site;
         uint64_t count;
     } sites[] = {
-        {{0, RP_SITE_PYTHON, 0, "Block.forward", "/home/me/model.py", "my.ini:block", "my.ini:block"}, 24},
-        {{1, RP_SITE_PYTHON, 0, "Trainer.train_step", "/home/me/train.py", "", ""}, 60},
-        {{2, RP_SITE_NATIVE, 0, "_ZN5torch8autograd6Engine3runEv", "/opt/lib/libtorch_cpu.so", "", "native.ini:b"}, 36},
-        {{3, RP_SITE_NATIVE, 0, "libmine.so+0x1c40", "/opt/lib/libmine.so", "", ""}, 60},
-        {{4, RP_SITE_NVTX, 0, "step; [1] {x}, \"a\"", "mine", "", ""}, 72},
-        {{5, RP_SITE_NVTX, 0, "never counted", "", "my.ini:nvtx", ""}, 0},
-        {{6, RP_SITE_KERNEL, 0, GEMM, "", "", ""}, 400},
-        {{7, RP_SITE_KERNEL, 0, ADAM, "", "", "my.ini:adam"}, 6},
+        {{0, RP_SITE_PYTHON, 0, "Block.forward", "/home/me/model.py", "my.ini:block", "my.ini:block", ""}, 24},
+        {{1, RP_SITE_PYTHON, 0, "Trainer.train_step", "/home/me/train.py", "", "", ""}, 60},
+        {{2, RP_SITE_NATIVE, 0, "_ZN5torch8autograd6Engine3runEv", "/opt/lib/libtorch_cpu.so", "", "native.ini:b", ""},
+         36},
+        {{3, RP_SITE_NATIVE, 0, "libmine.so+0x1c40", "/opt/lib/libmine.so", "", "", ""}, 60},
+        {{4, RP_SITE_NVTX, 0, "step; [1] {x}, \"a\"", "mine", "", "", ""}, 72},
+        {{5, RP_SITE_NVTX, 0, "never counted", "", "my.ini:nvtx", "", ""}, 0},
+        {{6, RP_SITE_KERNEL, 0, GEMM, "", "", "", ""}, 400},
+        {{7, RP_SITE_KERNEL, 0, ADAM, "", "", "my.ini:adam", ""}, 6},
+        {{8, RP_SITE_NVTX, 0, "batch 1", "mine", "", "", "my.ini:a whole batch"}, 12},
     };
     for (size_t i = 0; i < sizeof(sites) / sizeof(sites[0]); i++) {
         must(rp_trace_put_site(maker->writer, &sites[i].site), "site");

@@ -497,13 +497,13 @@ static void sites_body(void)
 {
     static const uint64_t functions[] = {GEMM, ADD, GEMM, NAMELESS, 4 + GEMM};
     struct rp_seen *seen = start_with_rules(false);
-    uint32_t frame = rp_seen_note(seen, RP_RULE_PYTHON, "Model.forward", "train.py", NULL, NULL);
+    uint32_t frame = rp_seen_note(seen, RP_RULE_PYTHON, "Model.forward", "train.py", NULL, NULL, &copy_rule);
     rp_recorder_identify(0, 1, "job");
     push(0);
     wait_for_op();
     rp_seen_count(seen, frame);
     rp_seen_count(seen, frame);
-    rp_seen_count(seen, rp_seen_note(seen, RP_RULE_NVTX, "forward", "mine", &add_rule, NULL));
+    rp_seen_count(seen, rp_seen_note(seen, RP_RULE_NVTX, "forward", "mine", &add_rule, NULL, NULL));
     launch_all(functions, 5);
     rp_recorder_stop(0);
 }
@@ -514,12 +514,12 @@ static void what_was_seen_reaches_the_trace(void **state)
         const char *text, *where;
         enum rp_site_source source;
         uint64_t count;
-        bool module_rule, phase_rule;
-    } expected[] = {{"Model.forward", "train.py", RP_SITE_PYTHON, 2, false, false},
-                    {"forward", "mine", RP_SITE_NVTX, 1, true, false},
-                    {"gemm", "", RP_SITE_KERNEL, 3, false, false},
-                    {"add", "", RP_SITE_KERNEL, 1, true, true},
-                    {"?", "", RP_SITE_KERNEL, 1, false, false}};
+        bool module_rule, phase_rule, step_rule;
+    } expected[] = {{"Model.forward", "train.py", RP_SITE_PYTHON, 2, false, false, true},
+                    {"forward", "mine", RP_SITE_NVTX, 1, true, false, false},
+                    {"gemm", "", RP_SITE_KERNEL, 3, false, false, false},
+                    {"add", "", RP_SITE_KERNEL, 1, true, true, false},
+                    {"?", "", RP_SITE_KERNEL, 1, false, false, false}};
     (void)state;
     in_child(sites_body);
     struct rp_trace *trace = read_rank("out/rank-0.rpt");
@@ -532,6 +532,7 @@ static void what_was_seen_reaches_the_trace(void **state)
         assert_int_equal(site->count, expected[i].count);
         assert_int_equal(site->module_rule[0] != '\0', expected[i].module_rule);
         assert_int_equal(site->phase_rule[0] != '\0', expected[i].phase_rule);
+        assert_int_equal(site->step_rule[0] != '\0', expected[i].step_rule);
     }
     rp_trace_free(trace);
 }

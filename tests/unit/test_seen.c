@@ -20,7 +20,7 @@ static struct rp_seen *table(void)
 
 static uint32_t note(struct rp_seen *seen, enum rp_rule_source source, const char *text, const char *where)
 {
-    return rp_seen_note(seen, source, text, where, NULL, NULL);
+    return rp_seen_note(seen, source, text, where, NULL, NULL, NULL);
 }
 
 static void each_is_kept_once(void **state)
@@ -60,11 +60,12 @@ static void the_first_rules_count(void **state)
 {
     (void)state;
     struct rp_seen *seen = table();
-    static const struct rp_rule rules[2];
-    rp_seen_note(seen, RP_RULE_NVTX, "forward l0", "", &rules[0], &rules[1]);
-    rp_seen_note(seen, RP_RULE_NVTX, "forward l0", "", NULL, &rules[0]);
+    static const struct rp_rule rules[3];
+    rp_seen_note(seen, RP_RULE_NVTX, "forward l0", "", &rules[0], &rules[1], &rules[2]);
+    rp_seen_note(seen, RP_RULE_NVTX, "forward l0", "", NULL, &rules[0], NULL);
     assert_ptr_equal(rp_seen_site(seen, 0).module_rule, &rules[0]);
     assert_ptr_equal(rp_seen_site(seen, 0).phase_rule, &rules[1]);
+    assert_ptr_equal(rp_seen_site(seen, 0).step_rule, &rules[2]);
     rp_seen_destroy(seen);
 }
 

@@ -12,12 +12,12 @@
 static char text[65536];
 
 static const struct rp_trace_site sites[] = {
-    {0, RP_SITE_NATIVE, 5, "_ZN2ag3runEv", "/opt/a/very/long/folder/for/a/library/of/this/kind/libag.so", "",
-     "n.ini:b"},
-    {1, RP_SITE_PYTHON, 7, "Model.forward", "model.py", "my.ini:m", ""},
-    {2, RP_SITE_PYTHON, 9, "step", "train.py", "", ""},
-    {3, RP_SITE_KERNEL, 99, "_Z4gemmPf", "", "", ""},
-    {4, RP_SITE_NVTX, 0, "\x1b[31m, \"x\"", "", "", ""},
+    {0, RP_SITE_NATIVE, 5, "_ZN2ag3runEv", "/opt/a/very/long/folder/for/a/library/of/this/kind/libag.so", "", "n.ini:b",
+     ""},
+    {1, RP_SITE_PYTHON, 7, "Model.forward", "model.py", "my.ini:m", "", ""},
+    {2, RP_SITE_PYTHON, 9, "step", "train.py", "", "", ""},
+    {3, RP_SITE_KERNEL, 99, "_Z4gemmPf", "", "", "", ""},
+    {4, RP_SITE_NVTX, 0, "\x1b[31m, \"x\"", "", "", "", "t.ini:batch"},
 };
 
 static struct rp_trace *with_sites(const struct rp_trace_site *some, size_t count)
@@ -40,8 +40,8 @@ static void a_table_per_source(void **state)
               "          9  -          -         train.py  step\n"
               "          7  my.ini:m   -         model.py  Model.forward\n"
               "\nNVTX ranges\n"
-              "collectives  module by  phase by  domain  text\n"
-              "          -  -          -         -       \\x1b[31m, \"x\"\n"
+              "collectives  module by  phase by  step by      domain  text\n"
+              "          -  -          -         t.ini:batch  -       \\x1b[31m, \"x\"\n"
               "\nnative frames (a pattern matches the mangled name, which --csv prints)\n"
               "collectives  module by  phase by  library                                              text\n"
               "          5  -          n.ini:b   .../long/folder/for/a/library/of/this/kind/libag.so  ag::run()\n"
@@ -56,16 +56,17 @@ static void csv_is_whole(void **state)
     (void)state;
     struct rp_trace *trace = with_sites(sites, 5);
     OUTPUT(text, out, assert_int_equal(rp_sites_view_csv(out, trace, false), RP_OK));
-    assert_string_equal(text, "rank,source,count,text,demangled,where,module_rule,phase_rule\n"
-                              "2,python,9,step,step,train.py,,\n"
-                              "2,python,7,Model.forward,Model.forward,model.py,my.ini:m,\n"
-                              "2,nvtx,,\"\\x1b[31m, \"\"x\"\"\",\"\\x1b[31m, \"\"x\"\"\",,,\n"
+    assert_string_equal(text, "rank,source,count,text,demangled,where,module_rule,phase_rule,step_rule\n"
+                              "2,python,9,step,step,train.py,,,\n"
+                              "2,python,7,Model.forward,Model.forward,model.py,my.ini:m,,\n"
+                              "2,nvtx,,\"\\x1b[31m, \"\"x\"\"\",\"\\x1b[31m, \"\"x\"\"\",,,,t.ini:batch\n"
                               "2,native,5,_ZN2ag3runEv,ag::run(),/opt/a/very/long/folder/for/a/library/of/this/kind/"
-                              "libag.so,,n.ini:b\n"
-                              "2,kernel,99,_Z4gemmPf,gemm(float*),,,\n");
+                              "libag.so,,n.ini:b,\n"
+                              "2,kernel,99,_Z4gemmPf,gemm(float*),,,,\n");
     OUTPUT(text, out, assert_int_equal(rp_sites_view_csv(out, trace, true), RP_OK));
     assert_null(strstr(text, "Model.forward"));
     assert_null(strstr(text, "libag"));
+    assert_null(strstr(text, "t.ini:batch")); /* it begins steps: that is what it is for */
     assert_non_null(strstr(text, "python,9,step"));
     tool_trace_free(trace);
 }
@@ -110,9 +111,9 @@ static void the_rule_is_for_what_is_counted_most(void **state)
     assert_non_null(strstr(text, "\nEvery place of collectives has one. "));
     assert_string_equal(section_for(sites + 1, 1), "");
     assert_string_equal(text, "\nnothing lacks a rule but where everything begins\n");
-    const struct rp_trace_site useless[] = {{0, RP_SITE_KERNEL, 5, "?", "", "", ""},
-                                            {1, RP_SITE_NATIVE, 5, "__libc_start_main", "libc.so.6", "", ""},
-                                            {2, RP_SITE_PYTHON, 5, "<module>", "train.py", "", ""}};
+    const struct rp_trace_site useless[] = {{0, RP_SITE_KERNEL, 5, "?", "", "", "", ""},
+                                            {1, RP_SITE_NATIVE, 5, "__libc_start_main", "libc.so.6", "", "", ""},
+                                            {2, RP_SITE_PYTHON, 5, "<module>", "train.py", "", "", ""}};
     assert_string_equal(section_for(useless, 3), "");
     assert_non_null(strstr(text, "\nNo frame around a collective has a name: "));
 }
@@ -124,19 +125,19 @@ static void patterns_match_their_text_alone(void **state)
         struct rp_trace_site site;
         const char *section;
     } table[] = {
-        {{0, RP_SITE_NVTX, 1, "step; [1] {x}?*", "my;domain", "", ""},
+        {{0, RP_SITE_NVTX, 1, "step; [1] {x}?*", "my;domain", "", "", ""},
          "[step- -1- -x-?*]\nnvtx = step[;] [[]1] [{]x}[?][*]\ndomain = my[;]domain\nmodule = \"step- -1- -x-?*\"\n"
          "phase = forward\n"},
-        {{0, RP_SITE_NVTX, 1, " \"bwd\" ", "", "", ""},
+        {{0, RP_SITE_NVTX, 1, " \"bwd\" ", "", "", "", ""},
          "[ -bwd- ]\nnvtx = [ ]\"bwd\"[ ]\nmodule = \" -bwd- \"\nphase = backward\n"},
-        {{0, RP_SITE_NVTX, 1, "a\nb\x7f", "", "", ""}, "[a-b-]\nnvtx = a?b?\nmodule = \"a-b-\"\nphase = forward\n"},
-        {{0, RP_SITE_NVTX, 1, "\u202e\xff\x9b\u00fc", "", "",
+        {{0, RP_SITE_NVTX, 1, "a\nb\x7f", "", "", "", ""}, "[a-b-]\nnvtx = a?b?\nmodule = \"a-b-\"\nphase = forward\n"},
+        {{0, RP_SITE_NVTX, 1, "\u202e\xff\x9b\u00fc", "", "", "",
           ""}, /* turned round, no UTF-8, a control sequence, a letter */
          "[-------]\nnvtx = ?????\u00fc\nmodule = \"-------\"\nphase = forward\n"},
-        {{0, RP_SITE_NATIVE, 1, "libmine.so+0x10", "/opt/lib/libmine.so", "", ""},
+        {{0, RP_SITE_NATIVE, 1, "libmine.so+0x10", "/opt/lib/libmine.so", "", "", ""},
          "[libmine.so+0x10]\nnative = libmine.so+0x10\nlibrary = */libmine.so\nmodule = \"libmine.so+0x10\"\n"
          "phase = forward\n"},
-        {{0, RP_SITE_KERNEL, 1, "_ZN4apex4AdamIfEEvPT_f", "", "", ""},
+        {{0, RP_SITE_KERNEL, 1, "_ZN4apex4AdamIfEEvPT_f", "", "", "", ""},
          "[Adam]\nkernel = _ZN4apex4AdamIfEEvPT_f\nmodule = \"Adam\"\nphase = optimizer\n"},
     };
     (void)state;
@@ -153,7 +154,7 @@ static void long_texts_end_in_a_star(void **state)
     char name[2001];
     memset(name, 'n', sizeof(name) - 1);
     name[sizeof(name) - 1] = '\0';
-    const struct rp_trace_site site = {0, RP_SITE_NATIVE, 1, name, name, "", ""};
+    const struct rp_trace_site site = {0, RP_SITE_NATIVE, 1, name, name, "", "", ""};
     const char *section = section_for(&site, 1);
     assert_non_null(strstr(section, "n*\nlibrary = n"));
     section_names(section, &site);

@@ -106,7 +106,8 @@ static void put_site(struct rp_trace_writer *writer, unsigned group)
                                        .text = "Model.forward",
                                        .where = "train.py",
                                        .module_rule = group == 0 ? "" : "my.ini:a",
-                                       .phase_rule = "my.ini:b"};
+                                       .phase_rule = "my.ini:b",
+                                       .step_rule = group == 1 ? "my.ini:c" : ""};
     assert_int_equal(rp_trace_put_site(writer, &site), RP_OK);
     assert_int_equal(rp_trace_put_site_count(writer, 0, 10 + group), RP_OK);
 }
@@ -198,6 +199,7 @@ static void sites_of_the_sample(const struct rp_trace *trace)
         assert_string_equal(site->where, "train.py");
         assert_string_equal(site->module_rule, i == 0 ? "" : "my.ini:a");
         assert_string_equal(site->phase_rule, "my.ini:b");
+        assert_string_equal(site->step_rule, i == 1 ? "my.ini:c" : "");
     }
 }
 
@@ -389,7 +391,8 @@ static void long_texts_are_cut(void **state)
     assert_int_equal(rp_trace_put_state(writer, RP_STATE_COMM_ERROR, 0, 1, text), RP_OK);
     assert_int_equal(rp_trace_put_state(writer, RP_STATE_FORKED, RP_NO_COMM, 2, NULL), RP_OK);
     assert_int_equal(rp_trace_put_comm(writer, &comm), RP_OK);
-    const struct rp_trace_site site = {.text = text, .where = text, .module_rule = text, .phase_rule = text};
+    const struct rp_trace_site site = {
+        .text = text, .where = text, .module_rule = text, .phase_rule = text, .step_rule = text};
     assert_int_equal(rp_trace_put_site(writer, &site), RP_OK);
     struct rp_op op = op_at(1, 0);
     op.module = 1;
@@ -404,6 +407,7 @@ static void long_texts_are_cut(void **state)
     assert_int_equal(strlen(rp_trace_kernel_name(trace, 1)), RP_KERNEL_NAME_MAX);
     assert_int_equal(strlen(trace->sites[0].text), RP_SITE_TEXT_MAX);
     assert_int_equal(strlen(trace->sites[0].phase_rule), RP_SITE_TEXT_MAX);
+    assert_int_equal(strlen(trace->sites[0].step_rule), RP_SITE_TEXT_MAX);
     rp_trace_free(trace);
 }
 
@@ -726,6 +730,7 @@ static void more_numbers_out_of_range(void **state)
     }
     assert_string_equal(trace->sites[0].text, "xxxx");
     assert_string_equal(trace->sites[0].phase_rule, "");
+    assert_string_equal(trace->sites[0].step_rule, ""); /* of 3.1: there is no room for a fifth */
     rp_trace_free(trace);
 }
 
