@@ -40,14 +40,16 @@ static void count(struct rp_diff *diff, const struct rp_diff_rank *rank, struct 
     rp_diff_note(diff, rank, &place);
 }
 
-static void count_fingerprints(struct rp_diff *diff, const struct rp_trace_op *left, const struct rp_trace_op *right)
+static void count_fingerprints(struct rp_diff *diff, const struct rp_diff_rank *rank, uint32_t i, uint32_t j)
 {
-    bool comparable = rp_diff_bytes_comparable(left, right);
+    const struct rp_packed_call *left = rp_packed_call(rank->left.packed, i);
+    const struct rp_packed_call *right = rp_packed_call(rank->right.packed, j);
+    const struct rp_diff_calls *calls = rp_diff_calls_of(rank, i, j);
     diff->fingerprints_left += left->has_fingerprint;
     diff->fingerprints_right += right->has_fingerprint;
-    diff->fingerprints += comparable;
-    diff->fingerprints_sampled += comparable && (left->op.flags & RP_OP_SAMPLED) != 0;
-    diff->fingerprints_unlike += rp_diff_both_hashed(left, right) && !comparable;
+    diff->fingerprints += calls->comparable;
+    diff->fingerprints_sampled += calls->comparable && (left->op.flags & RP_OP_SAMPLED) != 0;
+    diff->fingerprints_unlike += calls->hashed && !calls->comparable;
 }
 
 /* How far the ops with a partner and those without reach, to tell a run that ends early. */
@@ -60,8 +62,7 @@ static struct extent compare_left(struct rp_diff *diff, const struct rp_diff_ran
 {
     struct extent extent = {.first_unpaired = SIZE_MAX};
     for (uint32_t i = (uint32_t)rank->left.from; i < rank->left.to; i++) {
-        const struct rp_trace_op *left = &rank->left.trace->ops[i];
-        if (!rp_pair_compares(left->op.kind))
+        if (!rp_pair_compares(rp_packed_call_op(rank->left.packed, i)->kind))
             continue;
         diff->ops_left++;
         uint32_t j = rank->pairs.right_of[i];
@@ -73,7 +74,7 @@ static struct extent compare_left(struct rp_diff *diff, const struct rp_diff_ran
             continue;
         }
         extent.last_paired = i + 1;
-        count_fingerprints(diff, left, &rank->right.trace->ops[j]);
+        count_fingerprints(diff, rank, i, j);
         place.classes = rp_diff_classify(rank, i, j);
         count(diff, rank, place);
     }
@@ -86,7 +87,7 @@ static struct extent compare_right(struct rp_diff *diff, const struct rp_diff_ra
     struct extent extent = {.first_unpaired = SIZE_MAX};
     uint64_t place = 2 * (uint64_t)rank->left.from;
     for (uint32_t j = (uint32_t)rank->right.from; j < rank->right.to; j++) {
-        if (!rp_pair_compares(rank->right.trace->ops[j].op.kind))
+        if (!rp_pair_compares(rp_packed_call_op(rank->right.packed, j)->kind))
             continue;
         diff->ops_right++;
         uint32_t i = rank->pairs.left_of[j];
@@ -171,8 +172,8 @@ void rp_diff_free(struct rp_diff *diff)
     *diff = (struct rp_diff){0};
 }
 
-enum rp_status rp_diff_add(struct rp_diff *diff, const struct rp_trace *left, const struct rp_timeline *left_steps,
-                           const struct rp_trace *right, const struct rp_timeline *right_steps)
+enum rp_status rp_diff_add(struct rp_diff *diff, const struct rp_packed *left, const struct rp_timeline *left_steps,
+                           const struct rp_packed *right, const struct rp_timeline *right_steps)
 {
     struct rp_diff_rank rank;
     const struct rp_diff_options *options = &diff->options;

@@ -11,7 +11,7 @@
 
 #include "core/compare/diff_totals.h"
 #include "core/compare/timeline.h"
-#include "core/trace/trace.h"
+#include "core/trace/trace_packed.h"
 
 /*
  * What is said of an op or a pair of ops: X(enumerator, name, key). SAME and the ONLY ones stand alone, the others may
@@ -62,8 +62,8 @@ enum rp_diff_verdict {
 /* One side of a difference. */
 struct rp_diff_side {
     bool present; /* false: this side has no such op */
-    /* A copy; its module is a number of the diff's modules. Not present: of the lane's op before, if its kind is none,
-     * there is none. */
+    /* A copy, as far as it is packed; its module is a number of the diff's modules. Not present: of the lane's op
+     * before, if its kind is none, there is none. */
     struct rp_op op;
     size_t index;  /* in the trace's ops; not present: one past the last op of the lane before the place */
     size_t step;   /* of that index, from 0 */
@@ -121,8 +121,8 @@ void rp_diff_free(struct rp_diff *diff);
  * Compares one rank of both runs; ranks come in order. Nothing of the traces is needed after. RP_NO_MEMORY;
  * RP_UNSUPPORTED: more than 2^30 ops.
  */
-enum rp_status rp_diff_add(struct rp_diff *diff, const struct rp_trace *left, const struct rp_timeline *left_steps,
-                           const struct rp_trace *right, const struct rp_timeline *right_steps);
+enum rp_status rp_diff_add(struct rp_diff *diff, const struct rp_packed *left, const struct rp_timeline *left_steps,
+                           const struct rp_packed *right, const struct rp_timeline *right_steps);
 
 /* A rank that one run does not have. */
 void rp_diff_add_alone(struct rp_diff *diff, bool is_left);

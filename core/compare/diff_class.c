@@ -23,41 +23,34 @@ static bool end_alike(const struct rp_diff_rank *rank, uint32_t i, uint32_t j)
 
 static bool launches_differ(const struct rp_diff_rank *rank, uint32_t i, uint32_t j)
 {
-    const struct rp_trace_op *left = &rank->left.trace->ops[i], *right = &rank->right.trace->ops[j];
-    if (left->lossy || right->lossy || !end_alike(rank, i, j))
+    const struct rp_packed *left = rank->left.packed, *right = rank->right.packed;
+    if (rp_packed_call(left, i)->lossy || rp_packed_call(right, j)->lossy || !end_alike(rank, i, j))
         return false;
-    return left->launches != right->launches || left->launch_digest != right->launch_digest;
+    return left->ops[i].launches != right->ops[j].launches || left->ops[i].launch_digest != right->ops[j].launch_digest;
 }
 
-static bool same_call(const struct rp_op *a, const struct rp_op *b)
+static bool bytes_differ(const struct rp_diff_rank *rank, uint32_t i, uint32_t j)
 {
-    return a->kind == b->kind && a->dtype == b->dtype && a->redop == b->redop && a->count == b->count &&
-           a->root == b->root;
-}
-
-bool rp_diff_both_hashed(const struct rp_trace_op *left, const struct rp_trace_op *right)
-{
-    if (!left->has_fingerprint || !right->has_fingerprint)
-        return false;
-    return same_call(&left->op, &right->op) || rp_op_signature(&left->op) == rp_op_signature(&right->op);
-}
-
-/* One of all bytes says nothing about one of a sample. */
-static bool hashed_alike(const struct rp_trace_op *left, const struct rp_trace_op *right)
-{
-    return ((left->op.flags ^ right->op.flags) & RP_OP_SAMPLED) == 0;
-}
-
-bool rp_diff_bytes_comparable(const struct rp_trace_op *left, const struct rp_trace_op *right)
-{
-    return rp_diff_both_hashed(left, right) && hashed_alike(left, right);
+    const struct rp_packed_op *left = &rank->left.packed->ops[i], *right = &rank->right.packed->ops[j];
+    return memcmp(left->fingerprint, right->fingerprint, sizeof(left->fingerprint)) != 0;
 }
 
 unsigned rp_diff_classify(const struct rp_diff_rank *rank, uint32_t i, uint32_t j)
 {
-    const struct rp_trace_op *left = &rank->left.trace->ops[i], *right = &rank->right.trace->ops[j];
-    const struct rp_op *a = &left->op, *b = &right->op;
-    unsigned classes = rank->pairs.moved[i] ? RP_DIFF_BIT(RP_DIFF_MOVED) : 0;
+    const struct rp_diff_calls *calls = rp_diff_calls_of(rank, i, j);
+    unsigned classes = calls->classes | (rank->pairs.moved[i] ? RP_DIFF_BIT(RP_DIFF_MOVED) : 0);
+    if (calls->comparable && bytes_differ(rank, i, j))
+        classes |= RP_DIFF_BIT(RP_DIFF_BYTES);
+    if (launches_differ(rank, i, j))
+        classes |= RP_DIFF_BIT(RP_DIFF_LAUNCHES);
+    return classes == 0 ? RP_DIFF_BIT(RP_DIFF_SAME) : classes;
+}
+
+/* ---------------------------------------------------------------- two calls */
+
+static unsigned classify_calls(const struct rp_diff_rank *rank, const struct rp_op *a, const struct rp_op *b)
+{
+    unsigned classes = 0;
     if (rp_op_bytes(a) != rp_op_bytes(b))
         classes |= RP_DIFF_BIT(RP_DIFF_RESIZED);
     if (a->dtype != b->dtype)
@@ -66,29 +59,50 @@ unsigned rp_diff_classify(const struct rp_diff_rank *rank, uint32_t i, uint32_t 
         classes |= RP_DIFF_BIT(RP_DIFF_REDUCTION);
     if (a->root != b->root)
         classes |= RP_DIFF_BIT(RP_DIFF_ROOT);
-    if (rp_diff_bytes_comparable(left, right) &&
-        memcmp(left->fingerprint, right->fingerprint, sizeof(left->fingerprint)) != 0)
-        classes |= RP_DIFF_BIT(RP_DIFF_BYTES);
     if (rp_op_name_differs(rank->left.trace, a, rank->right.trace, b))
         classes |= RP_DIFF_BIT(RP_DIFF_RENAMED);
-    if (launches_differ(rank, i, j))
-        classes |= RP_DIFF_BIT(RP_DIFF_LAUNCHES);
-    return classes == 0 ? RP_DIFF_BIT(RP_DIFF_SAME) : classes;
+    return classes;
+}
+
+static bool both_hashed(const struct rp_packed_call *left, const struct rp_packed_call *right)
+{
+    return left->has_fingerprint && right->has_fingerprint && rp_op_signature(&left->op) == rp_op_signature(&right->op);
+}
+
+/* One of all bytes says nothing about one of a sample. */
+static bool hashed_alike(const struct rp_packed_call *left, const struct rp_packed_call *right)
+{
+    return ((left->op.flags ^ right->op.flags) & RP_OP_SAMPLED) == 0;
+}
+
+const struct rp_diff_calls *rp_diff_calls_of(const struct rp_diff_rank *rank, uint32_t i, uint32_t j)
+{
+    const struct rp_packed_call *left = rp_packed_call(rank->left.packed, i);
+    const struct rp_packed_call *right = rp_packed_call(rank->right.packed, j);
+    struct rp_diff_calls *calls = &rank->calls[rank->left.packed->ops[i].call];
+    if (calls->right == rank->right.packed->ops[j].call)
+        return calls;
+    calls->right = rank->right.packed->ops[j].call;
+    calls->classes = classify_calls(rank, &left->op, &right->op);
+    calls->hashed = both_hashed(left, right);
+    calls->comparable = calls->hashed && hashed_alike(left, right);
+    return calls;
 }
 
 /* ---------------------------------------------------------------- one rank */
 
 /* Of each op the next compared one of its thread, or RP_PAIR_NONE. */
-static uint32_t *next_of_threads(const struct rp_trace *trace)
+static uint32_t *next_of_threads(const struct rp_packed *packed)
 {
-    uint32_t *next = malloc((trace->op_count + 1) * sizeof(*next));
+    uint32_t *next = malloc((packed->op_count + 1) * sizeof(*next));
     uint32_t *later = malloc(THREADS * sizeof(*later)); /* per thread the op seen last, from the end */
     if (next != NULL && later != NULL) {
         memset(later, 0xff, THREADS * sizeof(*later)); /* RP_PAIR_NONE */
-        for (size_t i = trace->op_count; i-- > 0;) {
-            next[i] = later[trace->ops[i].thread];
-            if (rp_pair_compares((enum rp_op_kind)trace->ops[i].op.kind))
-                later[trace->ops[i].thread] = (uint32_t)i;
+        for (size_t i = packed->op_count; i-- > 0;) {
+            const struct rp_packed_call *call = rp_packed_call(packed, i);
+            next[i] = later[call->thread];
+            if (rp_pair_compares((enum rp_op_kind)call->op.kind))
+                later[call->thread] = (uint32_t)i;
         }
     } else {
         free(next);
@@ -98,19 +112,27 @@ static uint32_t *next_of_threads(const struct rp_trace *trace)
     return next;
 }
 
+static struct rp_diff_calls *no_calls(const struct rp_packed *left)
+{
+    struct rp_diff_calls *calls = malloc((left->call_count + 1) * sizeof(*calls));
+    for (size_t i = 0; calls != NULL && i < left->call_count; i++)
+        calls[i].right = RP_PAIR_NONE;
+    return calls;
+}
+
 enum rp_status rp_diff_rank_open(struct rp_pair_part left, struct rp_pair_part right, struct rp_diff_rank *rank_out)
 {
     struct rp_diff_rank rank = {.left = left, .right = right};
     enum rp_status status = rp_pair_ops(&left, &right, &rank.pairs);
     if (status != RP_OK)
         return status;
-    rank.left_next = next_of_threads(left.trace);
-    rank.right_next = next_of_threads(right.trace);
-    status = rank.left_next == NULL || rank.right_next == NULL ? RP_NO_MEMORY : RP_OK;
+    rank.left_next = next_of_threads(left.packed);
+    rank.right_next = next_of_threads(right.packed);
+    rank.calls = no_calls(left.packed);
+    bool made = rank.left_next != NULL && rank.right_next != NULL && rank.calls != NULL;
+    status = made ? rp_launch_parts_create(left.packed, &rank.left_launches) : RP_NO_MEMORY;
     if (status == RP_OK)
-        status = rp_launch_parts_create(left.trace, &rank.left_launches);
-    if (status == RP_OK)
-        status = rp_launch_parts_create(right.trace, &rank.right_launches);
+        status = rp_launch_parts_create(right.packed, &rank.right_launches);
     if (status == RP_OK)
         *rank_out = rank;
     else
@@ -122,6 +144,7 @@ void rp_diff_rank_close(struct rp_diff_rank *rank)
 {
     free(rank->left_next);
     free(rank->right_next);
+    free(rank->calls);
     rp_launch_parts_free(&rank->left_launches);
     rp_launch_parts_free(&rank->right_launches);
     rp_pairs_free(&rank->pairs);

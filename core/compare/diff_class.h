@@ -1,6 +1,9 @@
 /*
  * What is said of one pair of ops. Private to diff.c.
  *
+ * Most of it is said of their calls (trace_packed.h), and thousands of pairs have the same two: what was said last of a
+ * left call is kept.
+ *
  * Threads: pure.
  */
 #ifndef RP_DIFF_CLASS_H
@@ -10,11 +13,20 @@
 #include "core/compare/launch_parts.h"
 #include "core/compare/pair.h"
 
+/* Two calls. */
+struct rp_diff_calls {
+    uint32_t right;   /* the number of the right call, or RP_PAIR_NONE: there was no pair with the left one yet */
+    unsigned classes; /* of those that lie in the calls */
+    bool hashed;      /* both have fingerprints, of the same signature */
+    bool comparable;  /* and of all bytes or of a sample in both */
+};
+
 /* One rank of both runs while it is compared. */
 struct rp_diff_rank {
     struct rp_pair_part left, right;
     struct rp_pairs pairs;
     uint32_t *left_next, *right_next; /* per op the next compared one of its thread, or RP_PAIR_NONE */
+    struct rp_diff_calls *calls;      /* per left call */
     struct rp_launch_parts left_launches, right_launches;
 };
 
@@ -22,11 +34,10 @@ struct rp_diff_rank {
 enum rp_status rp_diff_rank_open(struct rp_pair_part left, struct rp_pair_part right, struct rp_diff_rank *rank_out);
 void rp_diff_rank_close(struct rp_diff_rank *rank);
 
-/* The classes of the pair of left op i and right op j. */
-unsigned rp_diff_classify(const struct rp_diff_rank *rank, uint32_t i, uint32_t j);
+/* What is said of the calls of left op i and right op j. */
+const struct rp_diff_calls *rp_diff_calls_of(const struct rp_diff_rank *rank, uint32_t i, uint32_t j);
 
-/* Both have fingerprints, of the same signature; `comparable`: and of all bytes or of a sample in both. */
-bool rp_diff_both_hashed(const struct rp_trace_op *left, const struct rp_trace_op *right);
-bool rp_diff_bytes_comparable(const struct rp_trace_op *left, const struct rp_trace_op *right);
+/* The classes of that pair of ops. */
+unsigned rp_diff_classify(const struct rp_diff_rank *rank, uint32_t i, uint32_t j);
 
 #endif

@@ -11,20 +11,19 @@ static uint32_t copy_module(struct rp_modules *modules, const struct rp_trace *t
     return rp_module_intern(modules, name, strlen(name));
 }
 
-static struct rp_op copy_op(struct rp_modules *modules, const struct rp_trace *trace, size_t index)
+static struct rp_op copy_op(struct rp_modules *modules, const struct rp_packed *packed, size_t index)
 {
-    struct rp_op op = trace->ops[index].op;
-    op.module = copy_module(modules, trace, op.module);
+    struct rp_op op = rp_packed_op(packed, index).op;
+    op.module = copy_module(modules, packed->trace, op.module);
     return op;
 }
 
 static void fill_side(struct rp_diff_side *side, struct rp_modules *modules, const struct rp_pair_part *part,
                       size_t index)
 {
-    const struct rp_trace *trace = part->trace;
-    const struct rp_trace_comm *comm = rp_trace_find_comm(trace, trace->ops[index].op.comm);
+    const struct rp_trace_comm *comm = rp_trace_find_comm(part->trace, rp_packed_call_op(part->packed, index)->comm);
     *side = (struct rp_diff_side){.present = true,
-                                  .op = copy_op(modules, trace, index),
+                                  .op = copy_op(modules, part->packed, index),
                                   .index = index,
                                   .step = rp_timeline_step_of(part->timeline, index),
                                   .comm = comm == NULL ? RP_NO_COMM : comm->number};
@@ -41,16 +40,16 @@ static void fill_missing(struct rp_diff_side *side, struct rp_modules *modules, 
                          const struct rp_diff_side *has, const struct rp_pair_part *has_part,
                          const struct rp_pairs *pairs, bool has_is_left)
 {
-    const struct rp_trace *trace = has_part->trace;
-    const struct rp_trace_comm *comm = rp_trace_find_comm(trace, has->comm), *own = NULL;
+    const struct rp_op *op = rp_packed_call_op(has_part->packed, has->index);
+    const struct rp_trace_comm *comm = rp_trace_find_comm(has_part->trace, has->comm), *own = NULL;
     if (comm != NULL)
-        own = rp_pair_comm(trace, comm, part->trace);
+        own = rp_pair_comm(has_part->trace, comm, part->trace);
     *side = (struct rp_diff_side){.index = part->from, .comm = own == NULL ? RP_NO_COMM : own->number};
     for (size_t i = has->index; i-- > has_part->from;) {
-        if (is_anchor(pairs, has_is_left, i) && rp_pair_same_lane(&trace->ops[i].op, &trace->ops[has->index].op)) {
+        if (is_anchor(pairs, has_is_left, i) && rp_pair_same_lane(rp_packed_call_op(has_part->packed, i), op)) {
             uint32_t before = has_is_left ? pairs->right_of[i] : pairs->left_of[i];
             side->index = (size_t)before + 1;
-            side->op = copy_op(modules, part->trace, before);
+            side->op = copy_op(modules, part->packed, before);
             break;
         }
     }

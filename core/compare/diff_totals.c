@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/compare/select.h"
+#include "core/table.h"
 
 #define NO_ROW UINT32_MAX
 
@@ -25,17 +26,6 @@ struct rp_diff_samples {
     uint32_t *row_of; /* by module * RP_PHASE_COUNT + phase, or NO_ROW */
     size_t row_of_count;
 };
-
-static void *grow(void *table, size_t count, size_t *room, size_t size)
-{
-    if (count < *room)
-        return table;
-    size_t more = *room == 0 ? 256 : *room * 2;
-    void *larger = realloc(table, more * size);
-    if (larger != NULL)
-        *room = more;
-    return larger;
-}
 
 enum rp_status rp_diff_totals_create(struct rp_diff_totals **totals_out)
 {
@@ -81,7 +71,7 @@ static uint32_t find_row(struct rp_diff_totals *totals, struct rp_event event)
     }
     if (samples->row_of[place] != NO_ROW)
         return samples->row_of[place];
-    struct rp_diff_total *rows = grow(totals->rows, totals->count, &samples->rows_room, sizeof(*rows));
+    struct rp_diff_total *rows = rp_table_grow(totals->rows, totals->count, &samples->rows_room, sizeof(*rows));
     if (rows == NULL)
         return NO_ROW;
     totals->rows = rows;
@@ -116,23 +106,23 @@ static uint32_t row_at(struct adding *adding, struct rp_event event)
     return *row;
 }
 
-static uint32_t row_of_op(struct adding *adding, const struct rp_op *op)
+static uint32_t row_of_op(struct adding *adding, size_t index)
 {
+    const struct rp_op *op = rp_packed_call_op(adding->part->packed, index);
     return row_at(adding, (struct rp_event){op->module, (enum rp_phase)op->phase});
 }
 
 static enum rp_status count_ops(struct adding *adding)
 {
-    const struct rp_trace *trace = adding->part->trace;
     for (size_t i = adding->part->from; i < adding->part->to; i++) {
-        const struct rp_op *op = &trace->ops[i].op;
+        const struct rp_op *op = rp_packed_call_op(adding->part->packed, i);
         if (!rp_pair_compares((enum rp_op_kind)op->kind))
             continue;
-        uint32_t row = row_of_op(adding, op);
+        uint32_t row = row_of_op(adding, i);
         if (row == NO_ROW)
             return RP_NO_MEMORY;
         adding->totals->rows[row].ops[adding->which]++;
-        adding->totals->rows[row].launches[adding->which] += trace->ops[i].launches;
+        adding->totals->rows[row].launches[adding->which] += adding->part->packed->ops[i].launches;
         adding->totals->rows[row].bytes[adding->which] += rp_op_bytes(op);
     }
     return RP_OK;
@@ -141,19 +131,18 @@ static enum rp_status count_ops(struct adding *adding)
 /* Whether they are behind an op of the compared steps; where no op of their thread is before them, by their time. */
 static bool is_in(const struct rp_pair_part *part, const struct rp_trace_part *launches)
 {
-    const struct rp_trace *trace = part->trace;
+    const struct rp_packed *packed = part->packed;
     if (launches->op != RP_TRACE_NO_OP)
         return launches->op >= part->from && launches->op < part->to;
-    return (part->from == 0 || launches->first >= trace->ops[part->from].op.begin) &&
-           (part->to == trace->op_count || launches->first < trace->ops[part->to].op.begin);
+    return (part->from == 0 || launches->first >= packed->ops[part->from].begin) &&
+           (part->to == packed->op_count || launches->first < packed->ops[part->to].begin);
 }
 
 /* What was counted with their op, or with none, belongs to an event of its own. */
 static enum rp_status move_launches(struct adding *adding, const struct rp_trace_part *launches)
 {
-    const struct rp_trace *trace = adding->part->trace;
     uint32_t to = row_at(adding, launches->event);
-    uint32_t from = launches->op != RP_TRACE_NO_OP ? row_of_op(adding, &trace->ops[launches->op].op) : to;
+    uint32_t from = launches->op != RP_TRACE_NO_OP ? row_of_op(adding, launches->op) : to;
     if (to == NO_ROW || from == NO_ROW)
         return RP_NO_MEMORY;
     if (launches->op != RP_TRACE_NO_OP)
@@ -177,7 +166,7 @@ static enum rp_status move_all_launches(struct adding *adding)
 
 static enum rp_status add_sample(struct sample_list *list, uint32_t row, double ns)
 {
-    struct sample *of = grow(list->of, list->count, &list->room, sizeof(*of));
+    struct sample *of = rp_table_grow(list->of, list->count, &list->room, sizeof(*of));
     if (of == NULL)
         return RP_NO_MEMORY;
     list->of = of;
@@ -185,10 +174,16 @@ static enum rp_status add_sample(struct sample_list *list, uint32_t row, double 
     return RP_OK;
 }
 
-static void add_time(struct adding *adding, const struct rp_op *op, const struct rp_op *next)
+static double ns_between(const struct adding *adding, size_t op, size_t later)
+{
+    const struct rp_packed_op *ops = adding->part->packed->ops;
+    return (double)(ops[later].begin - ops[op].begin) * adding->part->trace->ns_per_tick;
+}
+
+static void add_time(struct adding *adding, size_t op, size_t next)
 {
     uint32_t row = row_of_op(adding, op);
-    double ns = (double)(next->begin - op->begin) * adding->part->trace->ns_per_tick;
+    double ns = ns_between(adding, op, next);
     if (adding->ns[row] < 0) {
         adding->ns[row] = 0;
         adding->touched[adding->touched_count++] = row;
@@ -200,20 +195,19 @@ static void add_time(struct adding *adding, const struct rp_op *op, const struct
 static enum rp_status time_step(struct adding *adding, size_t step)
 {
     const struct rp_timeline *timeline = adding->part->timeline;
-    const struct rp_trace_op *ops = adding->part->trace->ops;
+    const struct rp_packed *packed = adding->part->packed;
     struct sample_list *list = &adding->totals->samples->list[adding->which];
     size_t i = timeline->steps[step].first, end = rp_timeline_end(timeline, step);
-    while (i < end && !rp_pair_compares((enum rp_op_kind)ops[i].op.kind))
+    while (i < end && !rp_pair_compares((enum rp_op_kind)rp_packed_call_op(packed, i)->kind))
         i++;
-    const struct rp_op *first = &ops[i].op, *last = first;
+    size_t first = i, last = i;
     for (i++; i <= end; i++) {
-        if (i < end && !rp_pair_compares((enum rp_op_kind)ops[i].op.kind))
+        if (i < end && !rp_pair_compares((enum rp_op_kind)rp_packed_call_op(packed, i)->kind))
             continue;
-        add_time(adding, last, &ops[i].op);
-        last = &ops[i].op;
+        add_time(adding, last, i);
+        last = i;
     }
-    enum rp_status status =
-        add_sample(list, SAMPLE_STEP, (double)(last->begin - first->begin) * adding->part->trace->ns_per_tick);
+    enum rp_status status = add_sample(list, SAMPLE_STEP, ns_between(adding, first, last));
     for (; adding->touched_count > 0; adding->touched_count--) {
         uint32_t row = adding->touched[adding->touched_count - 1];
         if (status == RP_OK)

@@ -28,15 +28,16 @@ void rp_launch_parts_shrink(struct rp_trace *trace)
         trace->parts = smaller;
 }
 
-enum rp_status rp_launch_parts_create(const struct rp_trace *trace, struct rp_launch_parts *parts_out)
+enum rp_status rp_launch_parts_create(const struct rp_packed *packed, struct rp_launch_parts *parts_out)
 {
-    struct rp_launch_parts parts = {.trace = trace};
-    if (trace->part_count > 0 && (parts.first = malloc((trace->op_count + 1) * sizeof(*parts.first))) == NULL)
+    const struct rp_trace *trace = packed->trace;
+    struct rp_launch_parts parts = {.trace = trace, .packed = packed};
+    if (trace->part_count > 0 && (parts.first = malloc((packed->op_count + 1) * sizeof(*parts.first))) == NULL)
         return RP_NO_MEMORY;
     if (parts.first != NULL)
-        memset(parts.first, 0xff, trace->op_count * sizeof(*parts.first)); /* NONE */
+        memset(parts.first, 0xff, packed->op_count * sizeof(*parts.first)); /* NONE */
     for (size_t i = trace->part_count; i-- > 0;)
-        if (trace->parts[i].op < trace->op_count)
+        if (trace->parts[i].op < packed->op_count)
             parts.first[trace->parts[i].op] = (uint32_t)i;
     *parts_out = parts;
     return RP_OK;
@@ -57,11 +58,12 @@ struct walk {
 
 static struct walk walk_begin(const struct rp_launch_parts *parts, uint32_t i)
 {
-    const struct rp_trace_op *op = &parts->trace->ops[i];
+    const struct rp_packed_op *op = &parts->packed->ops[i];
+    const struct rp_op *call = rp_packed_call_op(parts->packed, i);
     struct walk walk = {.parts = parts, .at = parts->first != NULL ? parts->first[i] : NONE};
     if (walk.at == NONE)
         walk.implied = (struct rp_trace_part){
-            .event = {op->op.module, (enum rp_phase)op->op.phase}, .count = op->launches, .digest = op->launch_digest};
+            .event = {call->module, (enum rp_phase)call->phase}, .count = op->launches, .digest = op->launch_digest};
     return walk;
 }
 
@@ -119,6 +121,6 @@ struct rp_launch_difference rp_launch_parts_compare(const struct rp_launch_parts
             (a.count > 0 && (a.digest != b.digest || events_differ(left->trace, a.event, right->trace, b.event))))
             return difference(left->trace, &a, right->trace, &b);
     } while (a.count > 0);
-    const struct rp_op *op = &left->trace->ops[i].op; /* a file that contradicts itself */
+    const struct rp_op *op = rp_packed_call_op(left->packed, i); /* a file that contradicts itself */
     return (struct rp_launch_difference){.trace = left->trace, .event = {op->module, (enum rp_phase)op->phase}};
 }

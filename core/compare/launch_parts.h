@@ -6,7 +6,7 @@
 #ifndef RP_LAUNCH_PARTS_H
 #define RP_LAUNCH_PARTS_H
 
-#include "core/trace/trace.h"
+#include "core/trace/trace_packed.h"
 
 /*
  * Takes the parts out of a trace that say nothing which their ops do not: of an op whose launches are all of one part
@@ -16,12 +16,13 @@ void rp_launch_parts_shrink(struct rp_trace *trace);
 
 /* The parts of a trace by the op that they follow. All zero: of no trace. */
 struct rp_launch_parts {
-    const struct rp_trace *trace; /* borrowed */
-    uint32_t *first;              /* per op the index of its first part, or UINT32_MAX; NULL: there are no parts */
+    const struct rp_trace *trace; /* borrowed; its ops are packed */
+    const struct rp_packed *packed;
+    uint32_t *first; /* per op the index of its first part, or UINT32_MAX; NULL: there are no parts */
 };
 
 /* The caller frees it. RP_NO_MEMORY. */
-enum rp_status rp_launch_parts_create(const struct rp_trace *trace, struct rp_launch_parts *parts_out);
+enum rp_status rp_launch_parts_create(const struct rp_packed *packed, struct rp_launch_parts *parts_out);
 void rp_launch_parts_free(struct rp_launch_parts *parts);
 
 /* Where the launches behind two ops first differ. */

@@ -68,11 +68,11 @@ static enum rp_status pair_parts(const struct rp_pair_part *left, const struct r
                                  struct rp_pairs *pairs)
 {
     struct rp_pair_lanes left_lanes = {0}, right_lanes = {0};
-    enum rp_status status = rp_pair_steps(left, right, pairs);
-    if (status == RP_OK)
-        status = rp_pair_lanes_create(left, &left_lanes);
+    enum rp_status status = rp_pair_lanes_create(left, &left_lanes);
     if (status == RP_OK)
         status = rp_pair_lanes_create(right, &right_lanes);
+    if (status == RP_OK)
+        status = rp_pair_steps(&left_lanes, &right_lanes, pairs);
     if (status == RP_OK)
         status = pair_lanes(&left_lanes, &right_lanes, pairs);
     rp_pair_lanes_free(&left_lanes);
@@ -82,10 +82,11 @@ static enum rp_status pair_parts(const struct rp_pair_part *left, const struct r
 
 /* ---------------------------------------------------------------- the whole */
 
-struct rp_pair_part rp_pair_part_of(const struct rp_trace *trace, const struct rp_timeline *timeline, size_t first,
+struct rp_pair_part rp_pair_part_of(const struct rp_packed *packed, const struct rp_timeline *timeline, size_t first,
                                     size_t end)
 {
-    struct rp_pair_part part = {.trace = trace, .timeline = timeline, .first_step = first, .end_step = end};
+    struct rp_pair_part part = {
+        .packed = packed, .trace = packed->trace, .timeline = timeline, .first_step = first, .end_step = end};
     if (part.end_step > timeline->count)
         part.end_step = timeline->count;
     if (part.first_step >= part.end_step) {
@@ -108,11 +109,11 @@ static uint32_t *no_partners(size_t count)
 enum rp_status rp_pair_ops(const struct rp_pair_part *left, const struct rp_pair_part *right,
                            struct rp_pairs *pairs_out)
 {
-    if (left->trace->op_count > OPS_MAX || right->trace->op_count > OPS_MAX)
+    if (left->packed->op_count > OPS_MAX || right->packed->op_count > OPS_MAX)
         return RP_UNSUPPORTED;
-    struct rp_pairs pairs = {.right_of = no_partners(left->trace->op_count),
-                             .left_of = no_partners(right->trace->op_count),
-                             .moved = calloc(left->trace->op_count + 1, sizeof(bool)),
+    struct rp_pairs pairs = {.right_of = no_partners(left->packed->op_count),
+                             .left_of = no_partners(right->packed->op_count),
+                             .moved = calloc(left->packed->op_count + 1, sizeof(bool)),
                              .step_of = no_partners(left->timeline->count),
                              .step_alike = calloc(left->timeline->count + 1, sizeof(bool))};
     bool has_memory = pairs.right_of != NULL && pairs.left_of != NULL && pairs.moved != NULL && pairs.step_of != NULL &&

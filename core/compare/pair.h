@@ -19,6 +19,8 @@
  *
  * A module or phase that one run does not know, because replay did not look it up, may be any.
  *
+ * Ops are taken packed (trace_packed.h): what is asked of an op is mostly asked of its call, once.
+ *
  * Threads: pure; the traces are only read.
  */
 #ifndef RP_PAIR_H
@@ -27,13 +29,14 @@
 #include <stdbool.h>
 
 #include "core/compare/timeline.h"
-#include "core/trace/trace.h"
+#include "core/trace/trace_packed.h"
 
 #define RP_PAIR_NONE UINT32_MAX
 
 /* What is paired of a trace: whole steps of it. */
 struct rp_pair_part {
-    const struct rp_trace *trace;
+    const struct rp_packed *packed;
+    const struct rp_trace *trace; /* all but its ops */
     const struct rp_timeline *timeline;
     size_t first_step, end_step; /* [first, end) */
     size_t from, to;             /* the ops of these steps */
@@ -49,7 +52,7 @@ struct rp_pairs {
 };
 
 /* The part of a trace with the steps [first, end); SIZE_MAX: to its end. */
-struct rp_pair_part rp_pair_part_of(const struct rp_trace *trace, const struct rp_timeline *timeline, size_t first,
+struct rp_pair_part rp_pair_part_of(const struct rp_packed *packed, const struct rp_timeline *timeline, size_t first,
                                     size_t end);
 
 /* The caller frees the result. RP_NO_MEMORY; RP_UNSUPPORTED above 2^30 ops. */

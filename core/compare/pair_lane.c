@@ -10,21 +10,16 @@
 #include "core/compare/align_gap.h"
 #include "core/compare/pair_moved.h"
 
-static uint64_t kind_key(const struct rp_op *op)
-{
-    return op->kind;
-}
-
 static const struct level {
-    uint64_t (*key)(const struct rp_op *op);
-    bool by_name; /* too */
-} levels[] = {{rp_pair_signature, true}, {kind_key, true}, {rp_pair_signature, false}};
+    bool by_signature; /* else by kind */
+    bool by_name;      /* too */
+} levels[] = {{true, true}, {false, true}, {true, false}};
 
 struct lane {
     const struct rp_pair_lanes *side;
     const uint32_t *index;
     size_t count;
-    uint64_t *keys, *names;
+    uint64_t *keys, *names; /* room for as many; where little of a lane is looked at at a time, little is touched */
 };
 
 static bool lane_open(const struct rp_pair_lanes *side, size_t number, struct lane *lane)
@@ -33,11 +28,7 @@ static bool lane_open(const struct rp_pair_lanes *side, size_t number, struct la
     *lane = (struct lane){.side = side, .index = side->index + first, .count = count};
     lane->keys = malloc((count + 1) * sizeof(*lane->keys));
     lane->names = malloc((count + 1) * sizeof(*lane->names));
-    if (lane->keys == NULL || lane->names == NULL)
-        return false;
-    for (size_t i = 0; i < count; i++)
-        lane->names[i] = rp_pair_name(side, &side->trace->ops[lane->index[i]].op);
-    return true;
+    return lane->keys != NULL && lane->names != NULL;
 }
 
 static void lane_close(struct lane *lane)
@@ -46,12 +37,16 @@ static void lane_close(struct lane *lane)
     free(lane->names);
 }
 
-/* Keys of part [from, to) of the lane. */
+/* Keys of part [from, to) of the lane, until those of another part are asked for. */
 static struct rp_align_keys lane_keys(const struct lane *lane, size_t from, size_t to, const struct level *level)
 {
-    for (size_t i = from; i < to; i++)
-        lane->keys[i] = level->key(&lane->side->trace->ops[lane->index[i]].op);
-    return (struct rp_align_keys){lane->keys + from, to - from, level->by_name ? lane->names + from : NULL};
+    for (size_t i = from; i < to; i++) {
+        struct rp_pair_key key = rp_pair_key_of(lane->side, lane->index[i]);
+        lane->keys[i - from] =
+            level->by_signature ? key.signature : rp_packed_call_op(lane->side->packed, lane->index[i])->kind;
+        lane->names[i - from] = key.name;
+    }
+    return (struct rp_align_keys){lane->keys, to - from, level->by_name ? lane->names : NULL};
 }
 
 /* ---------------------------------------------------------------- level by level */
@@ -59,10 +54,12 @@ static struct rp_align_keys lane_keys(const struct lane *lane, size_t from, size
 /* Undoes pairs in a gap of ops that only look alike. */
 static void check_names(const struct lane *left, const struct lane *right, struct rp_align_range gap, uint32_t *match)
 {
-    const struct rp_trace_op *left_ops = left->side->trace->ops, *right_ops = right->side->trace->ops;
     for (size_t i = gap.i; i < gap.i_end; i++) {
-        if (match[i] != RP_ALIGN_NONE && !rp_pair_may_be_renamed(left->side, &left_ops[left->index[i]].op, right->side,
-                                                                 &right_ops[right->index[match[i]]].op))
+        if (match[i] == RP_ALIGN_NONE)
+            continue;
+        const struct rp_op *a = rp_packed_call_op(left->side->packed, left->index[i]);
+        const struct rp_op *b = rp_packed_call_op(right->side->packed, right->index[match[i]]);
+        if (!rp_pair_may_be_renamed(left->side, a, right->side, b))
             match[i] = RP_ALIGN_NONE;
     }
 }
@@ -93,12 +90,18 @@ static enum rp_status align_levels(const struct lane *left, const struct lane *r
 
 /* ---------------------------------------------------------------- without steps */
 
+#define AT_ONCE ((size_t)1 << 12) /* ops that are looked at in one go */
+
 /* True if the whole lanes match as they stand; then `match` says so. */
 static bool align_equal(const struct lane *left, const struct lane *right, uint32_t *match)
 {
-    if (left->count != right->count || rp_align_head(lane_keys(left, 0, left->count, &levels[0]),
-                                                     lane_keys(right, 0, right->count, &levels[0])) != left->count)
+    if (left->count != right->count)
         return false;
+    for (size_t from = 0; from < left->count; from += AT_ONCE) {
+        size_t to = left->count - from < AT_ONCE ? left->count : from + AT_ONCE;
+        if (rp_align_head(lane_keys(left, from, to, &levels[0]), lane_keys(right, from, to, &levels[0])) < to - from)
+            return false;
+    }
     for (size_t i = 0; i < left->count; i++)
         match[i] = (uint32_t)i;
     return true;

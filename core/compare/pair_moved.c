@@ -27,8 +27,8 @@ static void list_alone(struct rp_pair_slice slice, const uint32_t *partner_of, s
     for (size_t i = 0; i < slice.count; i++) {
         if (partner_of[slice.index[i]] != RP_PAIR_NONE)
             continue;
-        const struct rp_op *op = &slice.side->trace->ops[slice.index[i]].op;
-        list[count++] = (struct alone){rp_pair_signature(op), rp_pair_name(slice.side, op), slice.index[i]};
+        struct rp_pair_key key = rp_pair_key_of(slice.side, slice.index[i]);
+        list[count++] = (struct alone){key.signature, key.name, slice.index[i]};
     }
     qsort(list, count, sizeof(*list), by_key_and_place);
 }

@@ -10,6 +10,7 @@
 
 void rp_pair_lanes_free(struct rp_pair_lanes *lanes)
 {
+    free(lanes->keys);
     free(lanes->names);
     free(lanes->known);
     free(lanes->first);
@@ -34,14 +35,16 @@ static void sort_by_lane(struct rp_pair_lanes *lanes)
     const struct rp_trace *trace = lanes->trace;
     const struct rp_pair_part *part = lanes->part;
     for (size_t i = part->from; i < part->to; i++) {
-        if (rp_pair_compares(trace->ops[i].op.kind))
-            lanes->first[lane_of(trace, &trace->ops[i].op) + 2]++;
+        const struct rp_op *op = rp_packed_call_op(part->packed, i);
+        if (rp_pair_compares(op->kind))
+            lanes->first[lane_of(trace, op) + 2]++;
     }
     for (size_t lane = 2; lane < lanes->lane_count + 2; lane++)
         lanes->first[lane] += lanes->first[lane - 1];
     for (size_t i = part->from; i < part->to; i++) {
-        if (rp_pair_compares(trace->ops[i].op.kind))
-            lanes->index[lanes->first[lane_of(trace, &trace->ops[i].op) + 1]++] = (uint32_t)i;
+        const struct rp_op *op = rp_packed_call_op(part->packed, i);
+        if (rp_pair_compares(op->kind))
+            lanes->index[lanes->first[lane_of(trace, op) + 1]++] = (uint32_t)i;
     }
 }
 
@@ -66,38 +69,16 @@ static void find_known(struct rp_pair_lanes *lanes)
 {
     const struct rp_trace *trace = lanes->trace;
     uint32_t modules = rp_module_count(trace->modules);
-    for (size_t i = 0; i < trace->op_count; i++) {
-        if (trace->ops[i].op.module < modules)
-            lanes->known[trace->ops[i].op.module] = 1;
+    for (size_t i = 0; i < lanes->packed->call_count; i++) {
+        uint32_t module = lanes->packed->calls[i].op.module;
+        if (module < modules)
+            lanes->known[module] = 1;
     }
     for (uint32_t i = 0; i < modules; i++) {
         if (lanes->known[i] != 0)
             lanes->known[lanes->known_count++] = lanes->names[i];
     }
     qsort(lanes->known, lanes->known_count, sizeof(*lanes->known), by_value);
-}
-
-enum rp_status rp_pair_lanes_create(const struct rp_pair_part *part, struct rp_pair_lanes *lanes_out)
-{
-    const struct rp_trace *trace = part->trace;
-    uint32_t modules = rp_module_count(trace->modules);
-    struct rp_pair_lanes lanes = {.part = part, .trace = trace, .lane_count = 2 * (trace->comm_count + 1)};
-    lanes.names = calloc(modules + (size_t)1, sizeof(*lanes.names));
-    lanes.known = calloc(modules + (size_t)1, sizeof(*lanes.known));
-    lanes.first = calloc(lanes.lane_count + 2, sizeof(*lanes.first));
-    lanes.index = malloc((part->to - part->from + 1) * sizeof(*lanes.index));
-    if (lanes.names == NULL || lanes.known == NULL || lanes.first == NULL || lanes.index == NULL) {
-        rp_pair_lanes_free(&lanes);
-        return RP_NO_MEMORY;
-    }
-    for (uint32_t i = 0; i < modules; i++) {
-        const char *name = rp_module_name(trace->modules, i);
-        lanes.names[i] = XXH3_64bits(name, strlen(name));
-    }
-    find_known(&lanes);
-    sort_by_lane(&lanes);
-    *lanes_out = lanes;
-    return RP_OK;
 }
 
 /* ---------------------------------------------------------------- keys */
@@ -108,17 +89,56 @@ static uint64_t module_key(const struct rp_pair_lanes *lanes, const struct rp_op
     return lanes->names[op->module < rp_module_count(lanes->trace->modules) ? op->module : RP_MODULE_UNKNOWN];
 }
 
-uint64_t rp_pair_name(const struct rp_pair_lanes *lanes, const struct rp_op *op)
+static uint64_t name_key(const struct rp_pair_lanes *lanes, const struct rp_op *op)
 {
     uint64_t module = module_key(lanes, op) & ~RP_ALIGN_PART;
     return (rp_op_name_has_module(lanes->trace, op) ? module : 0) | op->phase;
 }
 
-uint64_t rp_pair_signature(const struct rp_op *op)
+static uint64_t signature_key(const struct rp_op *op)
 {
     uint64_t parts[2] = {rp_op_signature(op), (uint32_t)op->root};
     return XXH3_64bits(parts, sizeof(parts));
 }
+
+static void fill_keys(struct rp_pair_lanes *lanes)
+{
+    for (size_t i = 0; i < lanes->packed->call_count; i++) {
+        const struct rp_op *op = &lanes->packed->calls[i].op;
+        lanes->keys[i] = (struct rp_pair_key){signature_key(op), name_key(lanes, op)};
+    }
+}
+
+/* ---------------------------------------------------------------- the side */
+
+enum rp_status rp_pair_lanes_create(const struct rp_pair_part *part, struct rp_pair_lanes *lanes_out)
+{
+    const struct rp_trace *trace = part->trace;
+    uint32_t modules = rp_module_count(trace->modules);
+    struct rp_pair_lanes lanes = {
+        .part = part, .trace = trace, .packed = part->packed, .lane_count = 2 * (trace->comm_count + 1)};
+    lanes.keys = malloc((part->packed->call_count + 1) * sizeof(*lanes.keys));
+    lanes.names = calloc(modules + (size_t)1, sizeof(*lanes.names));
+    lanes.known = calloc(modules + (size_t)1, sizeof(*lanes.known));
+    lanes.first = calloc(lanes.lane_count + 2, sizeof(*lanes.first));
+    lanes.index = malloc((part->to - part->from + 1) * sizeof(*lanes.index));
+    if (lanes.keys == NULL || lanes.names == NULL || lanes.known == NULL || lanes.first == NULL ||
+        lanes.index == NULL) {
+        rp_pair_lanes_free(&lanes);
+        return RP_NO_MEMORY;
+    }
+    for (uint32_t i = 0; i < modules; i++) {
+        const char *name = rp_module_name(trace->modules, i);
+        lanes.names[i] = XXH3_64bits(name, strlen(name));
+    }
+    find_known(&lanes);
+    fill_keys(&lanes);
+    sort_by_lane(&lanes);
+    *lanes_out = lanes;
+    return RP_OK;
+}
+
+/* ---------------------------------------------------------------- renamed */
 
 static bool knows_module(const struct rp_pair_lanes *lanes, uint64_t module)
 {

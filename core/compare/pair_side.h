@@ -12,6 +12,12 @@
 #include "core/compare/align.h"
 #include "core/compare/pair.h"
 
+/* What calls of two traces are compared by. */
+struct rp_pair_key {
+    uint64_t signature; /* rp_op_signature(), and the peer of a send or receive, which that leaves out */
+    uint64_t name;      /* module and phase as the two parts of a name (align.h) */
+};
+
 /*
  * Lane 2c holds the ops on the lane of comms[c], 2c + 1 those beside it; the last two those of no known communicator.
  * index[first[lane] .. first[lane + 1]) are a lane's ops, in the unified order.
@@ -19,8 +25,10 @@
 struct rp_pair_lanes {
     const struct rp_pair_part *part;
     const struct rp_trace *trace;
-    uint64_t *names; /* hash per module number */
-    uint64_t *known; /* those of modules that ops have, sorted */
+    const struct rp_packed *packed;
+    struct rp_pair_key *keys; /* per call */
+    uint64_t *names;          /* hash per module number */
+    uint64_t *known;          /* those of modules that ops have, sorted */
     size_t known_count;
     size_t *first;
     uint32_t *index;
@@ -34,11 +42,10 @@ void rp_pair_lanes_free(struct rp_pair_lanes *lanes);
 /* How many of these ops of a lane have no partner. */
 size_t rp_pair_count_alone(const uint32_t *index, size_t count, const uint32_t *partner_of);
 
-/* Module and phase as the two parts of a name (align.h). */
-uint64_t rp_pair_name(const struct rp_pair_lanes *lanes, const struct rp_op *op);
-
-/* The signature, and the peer of a send or receive, which a signature leaves out. */
-uint64_t rp_pair_signature(const struct rp_op *op);
+static inline struct rp_pair_key rp_pair_key_of(const struct rp_pair_lanes *lanes, size_t index)
+{
+    return lanes->keys[lanes->packed->ops[index].call];
+}
 
 /* Two modules that both runs have are not one that was renamed. An op without a module may be any. */
 bool rp_pair_may_be_renamed(const struct rp_pair_lanes *left, const struct rp_op *a, const struct rp_pair_lanes *right,

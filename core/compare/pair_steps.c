@@ -3,30 +3,30 @@
 #include <stdlib.h>
 
 #include "core/compare/align_gap.h"
-#include "core/compare/pair_side.h"
 
 struct step_key {
     uint64_t ops;  /* the sum of the ops' signatures: in any order, since threads may take turns in another one */
     uint64_t kind; /* enum rp_step_kind */
 };
 
-static uint64_t sum_of_ops(const struct rp_trace *trace, size_t from, size_t to)
+static uint64_t sum_of_ops(const struct rp_pair_lanes *side, size_t from, size_t to)
 {
     uint64_t sum = 0;
     for (size_t i = from; i < to; i++) {
-        if (rp_pair_compares((enum rp_op_kind)trace->ops[i].op.kind))
-            sum += rp_pair_signature(&trace->ops[i].op);
+        if (rp_pair_compares((enum rp_op_kind)rp_packed_call_op(side->packed, i)->kind))
+            sum += rp_pair_key_of(side, i).signature;
     }
     return sum;
 }
 
-static struct step_key *step_keys(const struct rp_pair_part *part)
+static struct step_key *step_keys(const struct rp_pair_lanes *side)
 {
+    const struct rp_pair_part *part = side->part;
     size_t count = part->end_step - part->first_step;
     struct step_key *keys = calloc(count + 1, sizeof(*keys));
     for (size_t i = 0; keys != NULL && i < count; i++) {
         size_t step = part->first_step + i;
-        keys[i].ops = sum_of_ops(part->trace, part->timeline->steps[step].first, rp_timeline_end(part->timeline, step));
+        keys[i].ops = sum_of_ops(side, part->timeline->steps[step].first, rp_timeline_end(part->timeline, step));
         keys[i].kind = part->timeline->steps[step].kind;
     }
     return keys;
@@ -102,10 +102,12 @@ static void take_pairs(const struct aligned *aligned, const struct rp_pair_part 
     }
 }
 
-enum rp_status rp_pair_steps(const struct rp_pair_part *left, const struct rp_pair_part *right, struct rp_pairs *pairs)
+enum rp_status rp_pair_steps(const struct rp_pair_lanes *left_side, const struct rp_pair_lanes *right_side,
+                             struct rp_pairs *pairs)
 {
+    const struct rp_pair_part *left = left_side->part, *right = right_side->part;
     size_t left_count = left->end_step - left->first_step, right_count = right->end_step - right->first_step;
-    struct step_key *left_steps = step_keys(left), *right_steps = step_keys(right);
+    struct step_key *left_steps = step_keys(left_side), *right_steps = step_keys(right_side);
     struct aligned aligned = {.left = left_steps,
                               .right = right_steps,
                               .left_count = left_count,

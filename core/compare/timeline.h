@@ -7,12 +7,13 @@
 
 #include "core/steps/steps.h"
 #include "core/trace/trace.h"
+#include "core/trace/trace_packed.h"
 
 /* By what the steps were found. REPETITION: calls that repeat; a step may then be a microbatch. */
 enum rp_timeline_basis { RP_TIMELINE_REPETITION, RP_TIMELINE_CONTENT, RP_TIMELINE_ANNOTATION };
 
 struct rp_timeline {
-    struct rp_step *steps; /* `first` is an index in trace->ops; the first step begins at 0 */
+    struct rp_step *steps; /* `first` is an index in the ops; the first step begins at 0 */
     size_t count;          /* 0 only if there are no ops */
     size_t whole;          /* how many are RP_STEP_WHOLE */
     size_t op_count;       /* end of the last one */
@@ -21,6 +22,7 @@ struct rp_timeline {
 
 /* The caller frees it. RP_NO_MEMORY. */
 enum rp_status rp_timeline_create(const struct rp_trace *trace, struct rp_timeline *timeline_out);
+enum rp_status rp_timeline_create_packed(const struct rp_packed *packed, struct rp_timeline *timeline_out);
 void rp_timeline_free(struct rp_timeline *timeline);
 
 /* The step that op `index` belongs to; the last one for an index past the end. */

@@ -105,7 +105,7 @@ static enum rp_status add_rank(struct comparing *comparing, int32_t rank)
     }
     if (status[0] != RP_OK || status[1] != RP_OK)
         return RP_OK;
-    return rp_diff_add(&comparing->diff, left->trace, &left->timeline, right->trace, &right->timeline);
+    return rp_diff_add(&comparing->diff, &left->packed, &left->timeline, &right->packed, &right->timeline);
 }
 
 static uint64_t count_pairs(const struct comparing *comparing)

@@ -9,7 +9,7 @@
 #define BEFORE 3 /* ops of the lane shown before a difference */
 
 struct around {
-    const struct rp_trace *trace;
+    const struct rp_packed *packed;
     const struct rp_diff_side *side;
     size_t index[BEFORE + 1]; /* ops of the lane, the place last */
     size_t count;
@@ -26,19 +26,19 @@ static bool in_lane(const struct rp_diff_side *side, const struct rp_op *op, con
 }
 
 /* The ops of the lane before the place, and the one at it or, where there is none, the next. */
-static struct around find_around(const struct rp_trace *trace, const struct rp_diff_side *side,
+static struct around find_around(const struct rp_packed *packed, const struct rp_diff_side *side,
                                  const struct rp_op *named)
 {
-    struct around around = {.trace = trace, .side = side};
+    struct around around = {.packed = packed, .side = side};
     size_t before[BEFORE], before_count = 0;
     for (size_t i = side->index; i-- > 0 && before_count < BEFORE;) {
-        if (in_lane(side, &trace->ops[i].op, named))
+        if (in_lane(side, rp_packed_call_op(packed, i), named))
             before[before_count++] = i;
     }
     while (before_count > 0)
         around.index[around.count++] = before[--before_count];
-    for (size_t i = side->index; i < trace->op_count && !around.has_place; i++) {
-        if (in_lane(side, &trace->ops[i].op, named)) {
+    for (size_t i = side->index; i < packed->op_count && !around.has_place; i++) {
+        if (in_lane(side, rp_packed_call_op(packed, i), named)) {
             around.index[around.count++] = i;
             around.has_place = true;
         }
@@ -48,8 +48,10 @@ static struct around find_around(const struct rp_trace *trace, const struct rp_d
 
 static void measure_around(struct rp_rows *rows, const struct around *around)
 {
-    for (size_t i = 0; i < around->count; i++)
-        rp_rows_measure(rows, around->trace, &around->trace->ops[around->index[i]]);
+    for (size_t i = 0; i < around->count; i++) {
+        struct rp_trace_op op = rp_packed_op(around->packed, around->index[i]);
+        rp_rows_measure(rows, around->packed->trace, &op);
+    }
 }
 
 static void print_around(FILE *out, const struct rp_rows *rows, char name, const struct around *around,
@@ -62,18 +64,19 @@ static void print_around(FILE *out, const struct rp_rows *rows, char name, const
         snprintf(indent, sizeof(indent), "  %c%c ", name, at_place && around->side->present ? '>' : ' ');
         if (at_place && !around->side->present)
             fprintf(out, "  %c> (no such op here; next:)\n", name);
-        rp_rows_print(rows, out, indent, around->trace, &around->trace->ops[around->index[i]]);
+        struct rp_trace_op op = rp_packed_op(around->packed, around->index[i]);
+        rp_rows_print(rows, out, indent, around->packed->trace, &op);
     }
     if (!around->has_place)
         fprintf(out, "  %c> (no %s here)\n", name, is_comm_missing ? "such communicator" : "more ops");
 }
 
-void rp_diff_around_print(FILE *out, const struct rp_diff_point *point, const struct rp_trace *left_trace,
-                          const struct rp_trace *right_trace)
+void rp_diff_around_print(FILE *out, const struct rp_diff_point *point, const struct rp_packed *left_ops,
+                          const struct rp_packed *right_ops)
 {
     const struct rp_op *named = &rp_diff_named_side(point)->op;
-    struct around left = find_around(left_trace, &point->left, named);
-    struct around right = find_around(right_trace, &point->right, named);
+    struct around left = find_around(left_ops, &point->left, named);
+    struct around right = find_around(right_ops, &point->right, named);
     struct rp_rows rows = {0};
     measure_around(&rows, &left);
     measure_around(&rows, &right);

@@ -6,8 +6,8 @@
 
 #include "core/compare/diff.h"
 
-/* The traces are those of the point's rank. */
-void rp_diff_around_print(FILE *out, const struct rp_diff_point *point, const struct rp_trace *left,
-                          const struct rp_trace *right);
+/* The ops are those of the point's rank. */
+void rp_diff_around_print(FILE *out, const struct rp_diff_point *point, const struct rp_packed *left,
+                          const struct rp_packed *right);
 
 #endif

@@ -8,7 +8,7 @@
 #include "core/compare/launch_parts.h"
 #include "core/tool/summary.h"
 
-#define BESIDE_MOST (48 << 20) /* bytes of a file */
+#define BESIDE_MOST (96 << 20) /* bytes of a file */
 
 enum rp_status rp_diff_input_open(const char *path, char name, struct rp_diff_input *input_out)
 {
@@ -24,6 +24,7 @@ static void unload(struct rp_diff_input *input)
     if (input->trace == NULL)
         return;
     rp_timeline_free(&input->timeline);
+    rp_packed_free(&input->packed);
     rp_trace_free(input->trace);
     input->trace = NULL;
 }
@@ -95,32 +96,26 @@ size_t rp_diff_inputs_unread(const struct rp_diff_input inputs[2])
     return rp_diff_input_unread(&inputs[0]) + rp_diff_input_unread(&inputs[1]);
 }
 
-/* Of launches their number and digest behind each op are compared, and where they belong. */
-static void forget_launches(struct rp_trace *trace)
+/* From what was read to what is compared. */
+static enum rp_status pack(struct rp_diff_input *input)
 {
-    rp_launch_parts_shrink(trace);
-    free(trace->launches);
-    trace->launches = NULL;
-    trace->launch_count = 0;
+    rp_launch_parts_shrink(input->trace);
+    enum rp_status status = rp_packed_create(input->trace, &input->packed);
+    return status == RP_OK ? rp_timeline_create_packed(&input->packed, &input->timeline) : status;
 }
 
 /* Reads the file into what is empty. */
 static enum rp_status read_rank(struct rp_diff_input *input, int32_t rank, const char *file)
 {
     char cause[RP_TRACE_CAUSE_MAX];
-    struct rp_trace *trace;
-    enum rp_status status = rp_trace_read_cause(file, cause, sizeof(cause), &trace);
-    if (status != RP_OK)
-        return status == RP_NO_MEMORY || note_gap(input, rank, cause) != RP_OK ? RP_NO_MEMORY : status;
-    trace->identity.rank = rank;
-    forget_launches(trace);
-    status = rp_timeline_create(trace, &input->timeline);
+    enum rp_status status = rp_trace_read_lean(file, cause, sizeof(cause), &input->trace);
     if (status != RP_OK) {
-        rp_trace_free(trace);
-        return status;
+        input->trace = NULL;
+        return status == RP_NO_MEMORY || note_gap(input, rank, cause) != RP_OK ? RP_NO_MEMORY : status;
     }
-    input->trace = trace;
-    return note_gap(input, rank, NULL);
+    input->trace->identity.rank = rank;
+    status = note_gap(input, rank, NULL);
+    return status == RP_OK ? pack(input) : status;
 }
 
 static enum rp_status load(struct rp_diff_input *input, int32_t rank)
@@ -132,9 +127,13 @@ static enum rp_status load(struct rp_diff_input *input, int32_t rank)
     if (file == NULL)
         return RP_NOT_FOUND;
     enum rp_status status = read_rank(input, rank, file);
+    if (status != RP_OK) {
+        unload(input);
+        return status;
+    }
     if (rank > input->loaded_last)
         input->loaded_last = rank;
-    return status;
+    return RP_OK;
 }
 
 struct loading {
@@ -150,7 +149,7 @@ static void *load_one(void *argument)
     return NULL;
 }
 
-/* Reading takes more memory than what is read: only small files are read both at once. */
+/* What is read takes twice the memory of what is kept of it: only small files are read both at once. */
 static bool is_small(const struct rp_diff_input *input, int32_t rank)
 {
     struct stat info;

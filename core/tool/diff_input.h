@@ -25,7 +25,8 @@ struct rp_diff_input {
     struct rp_diff_gap *gaps; /* of the ranks that were loaded, in order */
     size_t gap_count;
     int32_t loaded_last;    /* the highest rank that was ever loaded; at first below all */
-    struct rp_trace *trace; /* what is in memory, or NULL */
+    struct rp_trace *trace; /* what is in memory, or NULL; without its ops */
+    struct rp_packed packed;
     struct rp_timeline timeline;
 };
 

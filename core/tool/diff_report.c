@@ -129,7 +129,7 @@ static enum rp_status print_point(const struct report *report, const char *title
     if (status[0] != RP_OK || status[1] != RP_OK)
         return status[0] != RP_OK ? status[0] : status[1];
     fprintf(report->out, "\n%s\n  %s\n", title, rp_diff_point_text(report->diff, point, text, sizeof(text)));
-    rp_diff_around_print(report->out, point, report->inputs[0].trace, report->inputs[1].trace);
+    rp_diff_around_print(report->out, point, &report->inputs[0].packed, &report->inputs[1].packed);
     return RP_OK;
 }
 

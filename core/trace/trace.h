@@ -261,14 +261,20 @@ struct rp_trace {
 enum rp_status rp_trace_read(const char *file, struct rp_trace **trace_out);
 
 /*
- * The same, of the blocks that begin in the first `most` bytes; the trace is not complete if there are more. Nothing is
- * logged: after an error `cause` (`size` bytes, at least 1) has it, without the file's name. RP_NOT_FOUND: no such
- * file.
+ * The same as rp_trace_read(), of the blocks that begin in the first `most` bytes; the trace is not complete if there
+ * are more. Nothing is logged: after an error `cause` (`size` bytes, at least 1) has it, without the file's name.
+ * RP_NOT_FOUND: no such file.
  */
 enum rp_status rp_trace_read_head(const char *file, uint64_t most, char *cause, size_t size,
                                   struct rp_trace **trace_out);
 /* rp_trace_read(), which leaves what it logs in `cause` (`size` bytes, at least 1) too, without the file's name. */
 enum rp_status rp_trace_read_cause(const char *file, char *cause, size_t size, struct rp_trace **trace_out);
+
+/*
+ * The same in less time and memory, without single launches and without the parts of ops of which the file names none:
+ * what was launched behind an op without parts all belongs to the op's event.
+ */
+enum rp_status rp_trace_read_lean(const char *file, char *cause, size_t size, struct rp_trace **trace_out);
 
 void rp_trace_free(struct rp_trace *trace);
 

@@ -7,33 +7,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/table.h"
 #include "core/trace/trace.h"
 #include "core/trace/trace_format.h"
-
-#define FIRST_ROOM 64
-
-/* Room for one more element; false: memory is out. */
-static bool has_room(void **table, size_t count, size_t *room, size_t size)
-{
-    size_t more = *room == 0 ? FIRST_ROOM : *room * 2;
-    if (count < *room)
-        return true;
-    void *larger = more > SIZE_MAX / size ? NULL : realloc(*table, more * size);
-    if (larger == NULL)
-        return false;
-    *table = larger;
-    *room = more;
-    return true;
-}
 
 enum rp_status rp_trace_issue_take(struct rp_trace_issue_parse *parse, struct rp_trace *trace,
                                    const struct rp_file_record *record)
 {
     const struct rp_file_issue *from = (const void *)record;
-    void *table = trace->issues;
     if (trace->issue_count >= UINT32_MAX - 1)
         return RP_CORRUPT;
-    if (!has_room(&table, trace->issue_count, &parse->issues_room, sizeof *trace->issues))
+    void *table = rp_table_grow(trace->issues, trace->issue_count, &parse->issues_room, sizeof *trace->issues);
+    if (table == NULL)
         return RP_NO_MEMORY;
     trace->issues = table;
     struct rp_trace_issue *issue = &trace->issues[trace->issue_count++];
@@ -46,8 +31,8 @@ enum rp_status rp_trace_issue_take(struct rp_trace_issue_parse *parse, struct rp
 enum rp_status rp_trace_issue_take_use(struct rp_trace_issue_parse *parse, const struct rp_file_record *record)
 {
     const struct rp_file_issue_use *from = (const void *)record;
-    void *table = parse->uses;
-    if (!has_room(&table, parse->uses_count, &parse->uses_room, sizeof *parse->uses))
+    void *table = rp_table_grow(parse->uses, parse->uses_count, &parse->uses_room, sizeof *parse->uses);
+    if (table == NULL)
         return RP_NO_MEMORY;
     parse->uses = table;
     parse->uses[parse->uses_count++] = from->use;

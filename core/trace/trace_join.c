@@ -160,14 +160,14 @@ static struct rp_event event_of(const struct rp_trace_parse *parse, uint32_t mod
 static bool find_calls(struct rp_trace_parse *parse)
 {
     const struct rp_trace *trace = parse->trace;
-    if (parse->last_call != NULL)
+    if (parse->calls_before != NULL)
         return true;
-    parse->last_call = calloc(trace->op_count + 1, sizeof *parse->last_call);
-    for (size_t i = 0; parse->last_call != NULL && i < trace->op_count; i++) {
+    parse->calls_before = calloc(trace->op_count + 1, sizeof *parse->calls_before);
+    for (size_t i = 0; parse->calls_before != NULL && i < trace->op_count; i++) {
         bool allocation = rp_op_kind_is_allocation((enum rp_op_kind)trace->ops[i].op.kind);
-        parse->last_call[i + 1] = allocation ? parse->last_call[i] : (uint32_t)i + 1;
+        parse->calls_before[i + 1] = allocation ? parse->calls_before[i] : (uint32_t)i + 1;
     }
-    return parse->last_call != NULL;
+    return parse->calls_before != NULL;
 }
 
 /* The last op of any thread that began by then, allocations aside; NULL: there is none. */
@@ -185,7 +185,7 @@ static const struct rp_op *last_op_before(struct rp_trace_parse *parse, uint64_t
         else
             to = middle;
     }
-    uint32_t call = parse->last_call[from];
+    uint32_t call = parse->calls_before[from];
     return call > 0 ? &trace->ops[call - 1].op : NULL;
 }
 
@@ -198,8 +198,8 @@ static void take_event_of_others(struct rp_trace_parse *parse, uint64_t after_be
         *event = rp_event_filled(*event, (struct rp_event){op->module, (enum rp_phase)op->phase});
 }
 
-/* A later record of a stretch has the greater counts. */
-static void join_stretch(struct rp_trace_parse *parse, struct join_table *table, const struct rp_file_stretch *stretch)
+/* `op`: that the stretch follows. NULL: it is before the thread's first op, or after one that was lost. */
+static void join_part(struct rp_trace_parse *parse, const struct rp_file_stretch *stretch, const struct rp_trace_op *op)
 {
     struct rp_trace *trace = parse->trace;
     struct rp_trace_part *part = &trace->parts[trace->part_count++];
@@ -211,16 +211,21 @@ static void join_stretch(struct rp_trace_parse *parse, struct join_table *table,
                                    .thread = (uint16_t)stretch->thread};
     if (!stretch->says_event)
         part->first = stretch->after_begin;
-    struct rp_trace_op *op = join_find(table, trace, (struct join_key){stretch->after_begin, stretch->thread});
-    if (op == NULL) { /* before the thread's first op, or after one that was lost */
+    if (op == NULL) {
         take_event_of_others(parse, stretch->after_begin, part->first, &part->event);
         return;
     }
     part->op = (uint32_t)(op - trace->ops);
-    op->launches = stretch->count < UINT32_MAX ? (uint32_t)stretch->count : UINT32_MAX;
-    op->launch_digest = stretch->digest;
     if (!stretch->says_event)
         part->event = (struct rp_event){op->op.module, (enum rp_phase)op->op.phase};
+}
+
+static void join_stretch(struct rp_trace_parse *parse, struct join_table *table, const struct rp_file_stretch *stretch)
+{
+    struct rp_trace_op *op = join_find(table, parse->trace, (struct join_key){stretch->after_begin, stretch->thread});
+    if (op != NULL)
+        rp_trace_parse_give_launches(op, stretch);
+    join_part(parse, stretch, op);
 }
 
 static void join_launch(struct rp_trace_parse *parse, struct join_table *table, const struct rp_file_launch *launch)

@@ -10,33 +10,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST_ROOM 64
+#include "core/table.h"
 
 static const char *const text_without_end = "a text has no end";
 
-/* Room for one more element; NULL when memory is out. */
-static void *grow(void *table, size_t count, size_t *room, size_t size)
-{
-    if (count < *room)
-        return table;
-    size_t more = *room == 0 ? FIRST_ROOM : *room * 2;
-    if (more > SIZE_MAX / size)
-        return NULL;
-    void *larger = realloc(table, more * size);
-    if (larger != NULL)
-        *room = more;
-    return larger;
-}
-
 /* Appends a zeroed element to a table of `parse` or its trace, and points `element` at it; returns on failure. */
-#define APPEND(table, count, room, element)                               \
-    do {                                                                  \
-        void *larger_ = grow((table), (count), &(room), sizeof *(table)); \
-        if (larger_ == NULL)                                              \
-            return RP_NO_MEMORY;                                          \
-        (table) = larger_;                                                \
-        (element) = &(table)[(count)++];                                  \
-        memset((element), 0, sizeof *(element));                          \
+#define APPEND(table, count, room, element)                                        \
+    do {                                                                           \
+        void *larger_ = rp_table_grow((table), (count), &(room), sizeof *(table)); \
+        if (larger_ == NULL)                                                       \
+            return RP_NO_MEMORY;                                                   \
+        (table) = larger_;                                                         \
+        (element) = &(table)[(count)++];                                           \
+        memset((element), 0, sizeof *(element));                                   \
     } while (0)
 
 /* The text at the end of a record, or NULL if it is not terminated inside it. */
@@ -119,17 +105,9 @@ static enum rp_status take_op(struct rp_trace_parse *parse, const struct rp_file
     op->op.redop = op->op.redop < RP_REDOP_COUNT ? op->op.redop : RP_REDOP_NONE;
     op->op.phase = op->op.phase < RP_PHASE_COUNT ? op->op.phase : RP_PHASE_UNKNOWN;
     parse->last_op[op->thread] = (uint32_t)trace->op_count;
+    if (!rp_op_kind_is_allocation((enum rp_op_kind)op->op.kind))
+        parse->last_call[op->thread] = (uint32_t)trace->op_count;
     return RP_OK;
-}
-
-/* The part of which `read` says more: the thread's last one, if it is the same. NULL: `read` is a new one. */
-static struct rp_file_stretch *same_part(const struct rp_trace_parse *parse, const struct rp_file_stretch *read)
-{
-    uint32_t last = parse->last_stretch[read->thread];
-    struct rp_file_stretch *stretch = last == 0 ? NULL : &parse->stretches[last - 1];
-    bool same = stretch != NULL && stretch->after_begin == read->after_begin && stretch->before == read->before &&
-                stretch->first == read->first;
-    return same ? stretch : NULL;
 }
 
 static enum rp_status take_launches(struct rp_trace_parse *parse, const struct rp_file_record *record,
@@ -151,13 +129,7 @@ static enum rp_status take_launches(struct rp_trace_parse *parse, const struct r
         *cause_out = "a thread number or a number of launches is out of range";
         return RP_CORRUPT;
     }
-    struct rp_file_stretch *stretch = same_part(parse, &read);
-    if (stretch == NULL) {
-        APPEND(parse->stretches, parse->stretches_count, parse->stretches_room, stretch);
-        parse->last_stretch[read.thread] = (uint32_t)parse->stretches_count;
-    }
-    *stretch = read;
-    return RP_OK;
+    return rp_trace_parse_take_stretch(parse, &read);
 }
 
 static enum rp_status take_launch(struct rp_trace_parse *parse, const struct rp_file_record *record,
@@ -168,6 +140,8 @@ static enum rp_status take_launch(struct rp_trace_parse *parse, const struct rp_
         *cause_out = "a thread number is out of range";
         return RP_CORRUPT;
     }
+    if (parse->lean)
+        return RP_OK;
     struct rp_file_launch *launch;
     APPEND(parse->launches, parse->launches_count, parse->launches_room, launch);
     memcpy(launch, from, sizeof *launch);
@@ -219,7 +193,7 @@ static enum rp_status take_site(struct rp_trace_parse *parse, const struct rp_fi
     struct rp_trace_site site = {.number = from->number, .source = (enum rp_site_source)from->source};
     if (from->source >= RP_SITE_SOURCE_COUNT)
         return RP_OK; /* one that a newer minor version added */
-    struct rp_trace_site *sites = grow(trace->sites, trace->site_count, &parse->sites_room, sizeof *sites);
+    struct rp_trace_site *sites = rp_table_grow(trace->sites, trace->site_count, &parse->sites_room, sizeof *sites);
     if (sites == NULL)
         return RP_NO_MEMORY;
     trace->sites = sites;
@@ -280,7 +254,8 @@ static enum rp_status take_kernel(struct rp_trace_parse *parse, const struct rp_
         *cause_out = text_without_end;
         return RP_CORRUPT;
     }
-    struct rp_trace_kernel *kernels = grow(trace->kernels, trace->kernel_count, &parse->kernels_room, sizeof *kernels);
+    struct rp_trace_kernel *kernels =
+        rp_table_grow(trace->kernels, trace->kernel_count, &parse->kernels_room, sizeof *kernels);
     if (kernels == NULL)
         return RP_NO_MEMORY;
     trace->kernels = kernels;
@@ -306,7 +281,8 @@ static enum rp_status take_state(struct rp_trace_parse *parse, const struct rp_f
     char *copy = strdup(text);
     if (copy == NULL)
         return RP_NO_MEMORY;
-    struct rp_trace_change *states = grow(trace->states, trace->state_count, &parse->states_room, sizeof *states);
+    struct rp_trace_change *states =
+        rp_table_grow(trace->states, trace->state_count, &parse->states_room, sizeof *states);
     if (states == NULL) {
         free(copy);
         return RP_NO_MEMORY;
@@ -415,7 +391,8 @@ void rp_trace_parse_free(struct rp_trace_parse *parse)
     free(parse->fingerprints);
     free(parse->modules);
     free(parse->last_op);
-    free(parse->last_stretch);
     free(parse->last_call);
+    free(parse->last_stretch);
+    free(parse->calls_before);
     rp_trace_issue_free(&parse->issues);
 }

@@ -31,10 +31,11 @@ struct rp_trace_parse {
     struct rp_file_site_count *site_counts;
     struct rp_file_fingerprint *fingerprints; /* whose op was not found at once */
     struct rp_file_number *modules;
-    /* by thread: index + 1 of its last op, and of its last stretch, so far; 0: none. RP_THREAD_MAX + 1 long */
-    uint32_t *last_op, *last_stretch;
-    uint32_t
-        *last_call; /* of the first so many ops: index + 1 of the last that is no allocation; made when asked for */
+    /* by thread: index + 1 of its last op, of its last op that is no allocation, and of its last stretch, so far; 0:
+     * none. RP_THREAD_MAX + 1 long */
+    uint32_t *last_op, *last_call, *last_stretch;
+    /* of the first so many ops: index + 1 of the last that is no allocation; made when asked for */
+    uint32_t *calls_before;
     size_t fingerprint_next; /* index, so far, of the op that the last fingerprint was of */
     size_t stretches_count, stretches_room;
     size_t launches_count, launches_room;
@@ -44,6 +45,7 @@ struct rp_trace_parse {
     size_t ops_room, comms_room, states_room, sites_room, kernels_room;
     struct rp_trace_issue_parse issues;
     struct rp_file_clock clock; /* the last one; ticks 0: none */
+    bool lean;                  /* rp_trace_read_lean() */
     bool ended;
 };
 
@@ -57,6 +59,12 @@ enum rp_status rp_trace_parse_block(struct rp_trace_parse *parse, const unsigned
 /* The op of a fingerprint, if it is among the next ones from that of the last fingerprint on; else NULL. */
 struct rp_trace_op *rp_trace_parse_next_fingerprinted(struct rp_trace_parse *parse,
                                                       const struct rp_file_fingerprint *from);
+
+/* Keeps a stretch, in place of what was known of it before. RP_NO_MEMORY. */
+enum rp_status rp_trace_parse_take_stretch(struct rp_trace_parse *parse, const struct rp_file_stretch *read);
+
+/* Of two records of a stretch the one that knows more of it holds. */
+void rp_trace_parse_give_launches(struct rp_trace_op *op, const struct rp_file_stretch *stretch);
 
 /* Sorts, gives launches and fingerprints to their ops, and works out the clock: when the last block has been taken. */
 enum rp_status rp_trace_parse_finish(struct rp_trace_parse *parse);

@@ -216,10 +216,12 @@ static enum rp_status make_tables(struct reader *reader)
     struct rp_trace_parse *parse = &reader->parse;
     reader->payload = malloc(RP_BLOCK_PAYLOAD_MAX);
     parse->last_op = calloc(RP_THREAD_MAX + 1, sizeof *parse->last_op);
-    parse->trace = calloc(1, sizeof *parse->trace);
+    parse->last_call = calloc(RP_THREAD_MAX + 1, sizeof *parse->last_call);
     parse->last_stretch = calloc(RP_THREAD_MAX + 1, sizeof *parse->last_stretch);
-    bool made = reader->payload != NULL && parse->last_op != NULL && parse->last_stretch != NULL &&
-                parse->trace != NULL && rp_modules_create(&parse->trace->modules) == RP_OK;
+    parse->trace = calloc(1, sizeof *parse->trace);
+    bool made = reader->payload != NULL && parse->last_op != NULL && parse->last_call != NULL &&
+                parse->last_stretch != NULL && parse->trace != NULL &&
+                rp_modules_create(&parse->trace->modules) == RP_OK;
     return made ? RP_OK : say(reader, RP_NO_MEMORY, 0, rp_status_text(RP_NO_MEMORY));
 }
 
@@ -246,6 +248,27 @@ enum rp_status rp_trace_read(const char *file, struct rp_trace **trace_out)
 {
     struct reader reader = {.path = file, .most = UINT64_MAX};
     return read_trace(&reader, trace_out);
+}
+
+/* Logged, and left in `reader->cause`. */
+static enum rp_status read_and_say(struct reader *reader, struct rp_trace **trace_out)
+{
+    enum rp_status status = read_trace(reader, trace_out);
+    if (status != RP_OK)
+        rp_log(RP_LOG_ERROR, "trace", "%s: %s", reader->path, reader->cause);
+    return status == RP_NOT_FOUND ? RP_IO : status; /* it was there when it was listed */
+}
+
+enum rp_status rp_trace_read_cause(const char *file, char *cause, size_t size, struct rp_trace **trace_out)
+{
+    struct reader reader = {.path = file, .most = UINT64_MAX, .cause = cause, .cause_size = size};
+    return read_and_say(&reader, trace_out);
+}
+
+enum rp_status rp_trace_read_lean(const char *file, char *cause, size_t size, struct rp_trace **trace_out)
+{
+    struct reader reader = {.path = file, .most = UINT64_MAX, .cause = cause, .cause_size = size, .parse.lean = true};
+    return read_and_say(&reader, trace_out);
 }
 
 enum rp_status rp_trace_read_head(const char *file, uint64_t most, char *cause, size_t size,

@@ -124,14 +124,6 @@ void rp_trace_files_free(struct rp_trace_files *files)
 
 /* ---------------------------------------------------------------- all of them, read */
 
-enum rp_status rp_trace_read_cause(const char *file, char *cause, size_t size, struct rp_trace **trace_out)
-{
-    enum rp_status status = rp_trace_read_head(file, UINT64_MAX, cause, size, trace_out);
-    if (status != RP_OK)
-        rp_log(RP_LOG_ERROR, "trace", "%s: %s", file, cause);
-    return status == RP_NOT_FOUND ? RP_IO : status; /* it was there when it was listed */
-}
-
 /* Takes the trace of a file, or why there is none. RP_NO_MEMORY; else RP_OK, and `*first` keeps the first error. */
 static enum rp_status read_file(struct rp_trace_run *run, const struct rp_trace_file *file, enum rp_status *first)
 {

@@ -23,6 +23,7 @@
 
 /* 101 ops a step that are compared, and an allocation. */
 #define EIGHT "ranks=8", "layers=33", "steps=1250"
+#define TWO "ranks=2", "layers=33", "steps=5000"
 #define ONE "ranks=1", "layers=33", "steps=10000"
 
 static const struct {
@@ -35,7 +36,10 @@ static const struct {
     {"8 ranks, a microbatch more", {EIGHT}, {"ranks=8", "layers=33", "steps=625", "microbatches=2"}},
     {"8 ranks, a layer moved in each step", {EIGHT}, {EIGHT, "move=7", "at=0"}},
     {"8 ranks, a layer of another name and one skipped", {EIGHT}, {EIGHT, "rename=3", "skip=7", "at=0"}},
+    {"2 ranks, the same", {TWO}, {TWO}},
     {"1 rank, the same", {ONE}, {ONE}},
+    {"1 rank, other bytes everywhere", {ONE}, {ONE, "seed=1"}},
+    {"1 rank, a layer more", {ONE}, {"ranks=1", "layers=34", "steps=10000"}},
 };
 
 /* Runs a program, standard output thrown away; its exit code, or -1. */

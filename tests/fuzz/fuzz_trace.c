@@ -137,19 +137,45 @@ static void show(const struct rp_trace_run *run)
     rp_sites_hint_print(nowhere(), trace);
 }
 
-static enum rp_diff_verdict compare(const struct rp_trace *left, const struct rp_trace *right)
+/* A trace that is packed, while the one that it was made from stays as it is. */
+struct packed_run {
+    struct rp_trace trace;
+    struct rp_packed packed;
+    struct rp_timeline steps;
+};
+
+static void pack_run(const struct rp_trace *trace, struct packed_run *run)
+{
+    run->trace = *trace;
+    run->trace.ops = calloc(trace->op_count + 1, sizeof(*trace->ops));
+    must(run->trace.ops != NULL);
+    if (trace->op_count > 0)
+        memcpy(run->trace.ops, trace->ops, trace->op_count * sizeof(*trace->ops));
+    must(rp_packed_create(&run->trace, &run->packed) == RP_OK);
+    must(rp_timeline_create_packed(&run->packed, &run->steps) == RP_OK);
+}
+
+static void unpack_run(struct packed_run *run)
+{
+    rp_timeline_free(&run->steps);
+    rp_packed_free(&run->packed);
+}
+
+static enum rp_diff_verdict compare(const struct rp_trace *left_trace, const struct rp_trace *right_trace)
 {
     const struct rp_diff_options options = {0, RP_DIFF_ALL_STEPS, 10};
-    struct rp_timeline left_steps, right_steps;
+    struct packed_run left, right;
     struct rp_diff diff;
-    must(rp_timeline_create(left, &left_steps) == RP_OK && rp_timeline_create(right, &right_steps) == RP_OK);
+    pack_run(left_trace, &left);
+    pack_run(right_trace, &right);
     must(rp_diff_create(&options, &diff) == RP_OK);
-    must(rp_diff_add(&diff, left, &left_steps, right, &right_steps) == RP_OK && rp_diff_finish(&diff) == RP_OK);
+    must(rp_diff_add(&diff, &left.packed, &left.steps, &right.packed, &right.steps) == RP_OK);
+    must(rp_diff_finish(&diff) == RP_OK);
     rp_diff_totals_print(nowhere(), &diff, 10, true);
     enum rp_diff_verdict verdict = diff.verdict;
     rp_diff_free(&diff);
-    rp_timeline_free(&left_steps);
-    rp_timeline_free(&right_steps);
+    unpack_run(&left);
+    unpack_run(&right);
     return verdict;
 }
 
@@ -161,6 +187,16 @@ static void compare_ranks(const struct rp_trace_run *run)
     rp_ranks_report_json(nowhere(), &ranks);
     rp_ranks_report_csv(nowhere(), &ranks);
     rp_ranks_free(&ranks);
+}
+
+/* Without what says no more: as many ops. */
+static void read_ops(const char *path, const struct rp_trace *whole)
+{
+    char cause[RP_TRACE_CAUSE_MAX];
+    struct rp_trace *trace;
+    must(rp_trace_read_lean(path, cause, sizeof cause, &trace) == RP_OK);
+    must(trace->op_count == whole->op_count && trace->launch_count == 0);
+    rp_trace_free(trace);
 }
 
 /* The blocks that begin in the first half, and what the whole has more: as two runs, and as two ranks of one. */
@@ -193,6 +229,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         show(&run);
         must(compare(run.ranks[0], run.ranks[0]) == RP_DIFF_ALIKE);
         compare_ranks(&run);
+        read_ops(path, run.ranks[0]);
     }
     read_head(path, size, &run);
     rp_trace_run_free(&run);

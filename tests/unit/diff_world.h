@@ -32,6 +32,13 @@ static inline struct rp_trace *make_trace(int rank)
     return trace;
 }
 
+/* A trace has room for 4 * OPS ops at first. */
+static inline void make_room(struct rp_trace *trace, size_t ops)
+{
+    trace->ops = realloc(trace->ops, ops * sizeof(*trace->ops));
+    assert_non_null(trace->ops);
+}
+
 static inline uint32_t module_number(struct rp_trace *trace, const char *name)
 {
     return rp_module_intern(trace->modules, name, strlen(name));
@@ -115,14 +122,37 @@ static inline void forget_diff(void)
     rp_diff_free(&last_diff);
 }
 
+/* A trace that is packed, while the one that it was made from stays as it is. */
+struct packed_run {
+    struct rp_trace trace;
+    struct rp_packed packed;
+    struct rp_timeline steps;
+};
+
+static inline void pack_run(const struct rp_trace *trace, struct packed_run *run)
+{
+    run->trace = *trace;
+    run->trace.ops = calloc(trace->op_count + 1, sizeof(*trace->ops));
+    assert_non_null(run->trace.ops);
+    memcpy(run->trace.ops, trace->ops, trace->op_count * sizeof(*trace->ops));
+    assert_int_equal(rp_packed_create(&run->trace, &run->packed), RP_OK);
+    assert_int_equal(rp_timeline_create_packed(&run->packed, &run->steps), RP_OK);
+}
+
+static inline void unpack_run(struct packed_run *run)
+{
+    rp_timeline_free(&run->steps);
+    rp_packed_free(&run->packed);
+}
+
 static inline void add_rank(struct rp_diff *diff, const struct rp_trace *left, const struct rp_trace *right)
 {
-    struct rp_timeline left_steps, right_steps;
-    assert_int_equal(rp_timeline_create(left, &left_steps), RP_OK);
-    assert_int_equal(rp_timeline_create(right, &right_steps), RP_OK);
-    assert_int_equal(rp_diff_add(diff, left, &left_steps, right, &right_steps), RP_OK);
-    rp_timeline_free(&left_steps);
-    rp_timeline_free(&right_steps);
+    struct packed_run left_run, right_run;
+    pack_run(left, &left_run);
+    pack_run(right, &right_run);
+    assert_int_equal(rp_diff_add(diff, &left_run.packed, &left_run.steps, &right_run.packed, &right_run.steps), RP_OK);
+    unpack_run(&left_run);
+    unpack_run(&right_run);
 }
 
 static inline struct rp_diff diff_ranks(struct rp_trace **left, size_t left_count, struct rp_trace **right,

@@ -593,6 +593,33 @@ static void test_ranks_end_on_different_sides(void **state)
     }
 }
 
+/* Whole lanes are compared a part of some thousands of ops at a time. */
+static void test_long_lanes(void **state)
+{
+    (void)state;
+    enum { LONG = 1000 };
+    struct rp_trace *runs[2];
+    for (int i = 0; i < 2; i++) {
+        runs[i] = make_trace(0);
+        make_room(runs[i], (size_t)LONG * PER_STEP);
+        for (int step = 0; step < LONG; step++)
+            add_step(runs[i], LAYERS);
+    }
+    assert_int_equal(diff_traces(runs[0], runs[1]).verdict, RP_DIFF_ALIKE);
+    for (int step = 1; step < LONG; step += 37) {
+        struct rp_op *op = &runs[1]->ops[at(step, 1)].op;
+        op->count++;
+        struct rp_diff diff = diff_traces(runs[0], runs[1]);
+        op->count--;
+        assert_int_equal(diff.counts[RP_DIFF_RESIZED], 1);
+        assert_int_equal(diff.counts[RP_DIFF_SAME], LONG * (PER_STEP - 1) - 1);
+        assert_int_equal(diff.structure.left.index, at(step, 1));
+        assert_int_equal(diff.structure.right.op.count, 1001);
+    }
+    rp_trace_free(runs[0]);
+    rp_trace_free(runs[1]);
+}
+
 static void test_empty_traces(void **state)
 {
     (void)state;
@@ -634,6 +661,7 @@ int main(void)
         cmocka_unit_test(test_samples),
         cmocka_unit_test(test_ranks),
         cmocka_unit_test(test_ranks_end_on_different_sides),
+        cmocka_unit_test(test_long_lanes),
         cmocka_unit_test(test_empty_traces),
         cmocka_unit_test(test_undescribed_communicator),
     };

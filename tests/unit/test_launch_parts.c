@@ -95,11 +95,25 @@ static struct rp_trace *trace_make(const struct side *side, char first)
     return trace;
 }
 
-static void compare(size_t number, struct rp_trace *left, struct rp_trace *right)
+/* The ops of `copy` are packed, those of `trace` stay. */
+static struct rp_packed pack(const struct rp_trace *trace, struct rp_trace *copy)
 {
+    struct rp_packed packed;
+    *copy = *trace;
+    copy->ops = calloc(trace->op_count, sizeof *copy->ops);
+    assert_non_null(copy->ops);
+    memcpy(copy->ops, trace->ops, trace->op_count * sizeof *copy->ops);
+    assert_int_equal(rp_packed_create(copy, &packed), RP_OK);
+    return packed;
+}
+
+static void compare(size_t number, const struct rp_trace *left, const struct rp_trace *right)
+{
+    struct rp_trace copies[2];
+    struct rp_packed packed[2] = {pack(left, &copies[0]), pack(right, &copies[1])};
     struct rp_launch_parts parts[2];
-    assert_int_equal(rp_launch_parts_create(left, &parts[0]), RP_OK);
-    assert_int_equal(rp_launch_parts_create(right, &parts[1]), RP_OK);
+    assert_int_equal(rp_launch_parts_create(&packed[0], &parts[0]), RP_OK);
+    assert_int_equal(rp_launch_parts_create(&packed[1], &parts[1]), RP_OK);
     struct rp_launch_difference found = rp_launch_parts_compare(&parts[0], 1, &parts[1], 1);
     const char *module = rp_module_name(found.trace->modules, found.event.module);
     if (module[0] != cases[number].module || found.event.phase != cases[number].phase ||
@@ -108,6 +122,8 @@ static void compare(size_t number, struct rp_trace *left, struct rp_trace *right
                  (unsigned)found.right);
     rp_launch_parts_free(&parts[0]);
     rp_launch_parts_free(&parts[1]);
+    rp_packed_free(&packed[0]);
+    rp_packed_free(&packed[1]);
 }
 
 static void the_first_part_that_differs_is_found(void **state)

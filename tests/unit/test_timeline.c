@@ -22,10 +22,34 @@ static void add_step(struct rp_trace *trace, uint64_t generation)
     tool_trace_add(trace, 1, RP_OP_ALL_REDUCE, 1 << 22, "norm", RP_PHASE_OPTIMIZER, 0);
 }
 
+/* Of packed ops it is the same. */
+static void assert_packed_alike(const struct rp_trace *trace, const struct rp_timeline *timeline)
+{
+    struct rp_trace copy = *trace;
+    struct rp_packed packed;
+    struct rp_timeline other;
+    copy.ops = calloc(trace->op_count + 1, sizeof(*copy.ops));
+    assert_non_null(copy.ops);
+    memcpy(copy.ops, trace->ops, trace->op_count * sizeof(*copy.ops));
+    assert_int_equal(rp_packed_create(&copy, &packed), RP_OK);
+    assert_int_equal(rp_timeline_create_packed(&packed, &other), RP_OK);
+    assert_int_equal(other.count, timeline->count);
+    assert_int_equal(other.whole, timeline->whole);
+    assert_int_equal(other.op_count, timeline->op_count);
+    assert_int_equal(other.basis, timeline->basis);
+    for (size_t i = 0; i < other.count; i++) {
+        assert_int_equal(other.steps[i].first, timeline->steps[i].first);
+        assert_int_equal(other.steps[i].kind, timeline->steps[i].kind);
+    }
+    rp_timeline_free(&other);
+    rp_packed_free(&packed);
+}
+
 static struct rp_timeline timeline_of(const struct rp_trace *trace)
 {
     struct rp_timeline timeline;
     assert_int_equal(rp_timeline_create(trace, &timeline), RP_OK);
+    assert_packed_alike(trace, &timeline);
     return timeline;
 }
 

@@ -203,6 +203,45 @@ static void sites_of_the_sample(const struct rp_trace *trace)
     }
 }
 
+static bool part_is(const struct rp_trace_part *a, const struct rp_trace_part *b)
+{
+    return rp_event_is_same(a->event, b->event) && a->count == b->count && a->first == b->first && a->op == b->op &&
+           a->thread == b->thread;
+}
+
+/* The op that it follows says as much. */
+static bool part_says_nothing(const struct rp_trace *trace, const struct rp_trace_part *part)
+{
+    const struct rp_trace_op *op = part->op == RP_TRACE_NO_OP ? NULL : &trace->ops[part->op];
+    return op != NULL && part->count <= op->launches &&
+           rp_event_is_same(part->event, (struct rp_event){op->op.module, (enum rp_phase)op->op.phase});
+}
+
+/* Read lean, a file gives the same ops, and all parts that are needed. Returns how many. */
+static size_t assert_lean_alike(const char *path, const struct rp_trace *whole)
+{
+    struct rp_trace *trace = NULL;
+    char cause[RP_TRACE_CAUSE_MAX];
+    size_t kept = 0;
+    assert_int_equal(rp_trace_read_lean(path, cause, sizeof cause, &trace), RP_OK);
+    assert_int_equal(trace->op_count, whole->op_count);
+    if (whole->op_count > 0)
+        assert_int_equal(memcmp(trace->ops, whole->ops, whole->op_count * sizeof *whole->ops), 0);
+    for (size_t i = 0; i < whole->part_count; i++) {
+        if (kept < trace->part_count && part_is(&trace->parts[kept], &whole->parts[i]))
+            kept++;
+        else
+            assert_true(part_says_nothing(whole, &whole->parts[i]));
+    }
+    assert_int_equal(kept, trace->part_count);
+    assert_int_equal(trace->launch_count, 0);
+    assert_int_equal(trace->site_count, whole->site_count);
+    assert_int_equal(trace->complete, whole->complete);
+    assert_int_equal(trace->lost_launches, whole->lost_launches);
+    rp_trace_free(trace);
+    return kept;
+}
+
 static void what_is_put_comes_out(void **state)
 {
     (void)state;
@@ -235,6 +274,7 @@ static void what_is_put_comes_out(void **state)
     }
     parts_and_launches_of_the_sample(trace);
     sites_of_the_sample(trace);
+    assert_lean_alike(path, trace);
     assert_int_equal(trace->comm_count, 1);
     assert_null(rp_trace_find_comm(trace, 2));
     const struct rp_trace_comm *comm = rp_trace_find_comm(trace, 3);
@@ -255,6 +295,47 @@ static void what_is_put_comes_out(void **state)
     assert_int_equal(trace->last_clock, 2001000);
     assert_true(rp_trace_ns(trace, 3000) > 999 && rp_trace_ns(trace, 3000) < 1001);
     assert_true(rp_trace_ns(trace, 0) < 0);
+    rp_trace_free(trace);
+}
+
+/*
+ * A stretch that grows while allocations pass, one that is whole when the next call has come, one before its op, one of
+ * no op, one that comes to have two parts: what is behind each call is the last that was said of it.
+ */
+static void stretches_around_allocations(void **state)
+{
+    (void)state;
+    struct rp_trace *trace = NULL;
+    struct rp_trace_writer *writer = writer_make(0);
+    struct rp_op first = op_at(100, 0), allocation = op_at(200, RP_NO_POSITION), second = op_at(300, 1),
+                 third = op_at(400, 2);
+    const struct rp_trace_part part = {.event = {RP_MODULE_UNKNOWN, RP_PHASE_OPTIMIZER}, .first = 450};
+    allocation.kind = RP_OP_MALLOC;
+    rp_trace_put_launches(writer, 0, 0, 5, 1);
+    rp_trace_put_launches(writer, 0, 100, 1, 2);
+    rp_trace_put_op(writer, 0, &first);
+    rp_trace_put_launches(writer, 0, 100, 2, 3);
+    rp_trace_put_op(writer, 0, &allocation);
+    rp_trace_put_launches(writer, 0, 100, 4, 4);
+    rp_trace_put_op(writer, 0, &second);
+    rp_trace_put_launches(writer, 0, 300, 6, 5);
+    rp_trace_put_launches(writer, 0, 100, 7, 6);
+    rp_trace_put_launches(writer, 0, 250, 9, 7);
+    rp_trace_put_op(writer, 0, &third);
+    rp_trace_put_launches(writer, 0, 400, 2, 8);
+    rp_trace_put_launches(writer, 0, 400, 3, 9);
+    rp_trace_put_part(writer, 0, 400, 5, 10, 3, &part);
+    rp_trace_put_part(writer, 0, 400, 9, 11, 3, &part);
+    assert_int_equal(rp_trace_finish(writer), RP_OK);
+    assert_int_equal(rp_trace_read(scratch_path(&scratch, "rank-0.rpt"), &trace), RP_OK);
+    assert_int_equal(trace->op_count, 4);
+    static const unsigned launches[] = {7, 0, 6, 9}, digests[] = {6, 0, 5, 11};
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(trace->ops[i].launches, launches[i]);
+        assert_int_equal(trace->ops[i].launch_digest, digests[i]);
+    }
+    /* behind no op two, behind the first, of which a record came too early, one, behind the third two */
+    assert_int_equal(assert_lean_alike(scratch_path(&scratch, "rank-0.rpt"), trace), 5);
     rp_trace_free(trace);
 }
 
@@ -302,6 +383,7 @@ static void ops_are_in_order_and_own_their_launches(void **state)
         assert_int_equal(trace->ops[i].op.module, RP_MODULE_UNKNOWN);
     }
     assert_int_equal(trace->ops[2].launch_digest, 90);
+    assert_lean_alike(scratch_path(&scratch, "rank-0.rpt"), trace);
     assert_int_equal(trace->part_count, 3);
     assert_int_equal(trace->parts[0].op, 2);
     assert_int_equal(trace->parts[0].count, 9);
@@ -1066,6 +1148,7 @@ static void a_million_ops(void **state)
                  op->fingerprint[1] != ~put;
     }
     assert_int_equal(wrong, 0);
+    assert_int_equal(assert_lean_alike(scratch_path(&scratch, "rank-0.rpt"), trace), 0);
     rp_trace_free(trace);
 }
 
@@ -1076,6 +1159,7 @@ int main(void)
         TEST(what_is_put_comes_out),
         TEST(replay_is_kept),
         TEST(ops_are_in_order_and_own_their_launches),
+        TEST(stretches_around_allocations),
         TEST(a_clock_that_was_set),
         TEST(launches_without_an_op_are_kept),
         TEST(launches_before_the_first_op_of_a_thread_belong_to_the_op_of_another),
