@@ -104,21 +104,26 @@ def share(part, whole):
     return f"{part} of {whole}" + (f" ({100 * part / whole:.1f}%)" if whole else "")
 
 
-def check_sources(runner, name, variant, replayed, repeated, latest, learned, ahead):
+def check_sources(runner, name, variant, replayed, repeated, latest, learned, memory_for):
     sources = [op["source"] for op in replayed[0]]
     memory = [i for i, source in enumerate(sources) if source in SERVED]
     totals = ", ".join(f"{sources.count(s)} {s}" for s in sorted(set(sources)))
     check(f"{variant}: ranks are served alike", all([op["source"] for op in ops] == sources for ops in replayed), totals)
 
     early = sources.count("prefetch")
-    new = sum(1 for i in memory if not repeated[i] and (sources[i] == "memory" or not ahead))
+    new = sum(1 for i in memory if not repeated[i] and (sources[i] == "memory" or not memory_for.ahead))
     check(f"{variant}: nothing new comes from memory", not new, f"{new} of {len(memory)} hits")
 
     first = memory[0] * STEPS // len(sources) + 1 if memory else None
-    if ahead:
+    if memory_for.ahead:
         fresh = sum(1 for i in memory if not repeated[i])
         good = early > 0 or not any("gathered ahead" in line for line in runner.lines(name))
         check(f"{variant}: gathers ahead are served", good, f"{early}, {fresh} of them new, the first hit in step {first}")
+    elif memory_for.budget:
+        packed = any(line.endswith(", packed") for line in runner.plan(name))
+        wanted = "--fp32" not in VARIANTS[name.removesuffix("-replay")].arguments
+        good = len(memory) > 0 and packed == wanted
+        check(f"{variant}: gathers are kept, bfloat16 packed", good, f"{len(memory)} hits, the first in step {first}")
     else:
         check(f"{variant}: the first hit is in step {latest} or before", first and first <= latest, f"step {first}")
         due = [i for i in range(behind(len(sources), learned), len(sources)) if repeated[i]]
@@ -140,7 +145,7 @@ def check_repair(variant, ops):
     check(f"{variant}: what was repaired serves again", after, f"{after} hits of {', '.join(sorted(modules)) or 'nothing'}")
 
 
-def check_gathers(runner, variant, ranks, ahead):
+def check_gathers(runner, variant, ranks, memory_for):
     """Of the ranks that gather together."""
     arguments, first, learned = VARIANTS[variant][:3]
     recorded, replayed = gathers(runner, f"{variant}-record", ranks), gathers(runner, f"{variant}-replay", ranks)
@@ -151,15 +156,15 @@ def check_gathers(runner, variant, ranks, ahead):
     bare = sum(1 for ops in recorded for op in ops if not op["fingerprint"])
     check(f"{name}: every recorded gather has a fingerprint", not bare, f"{bare} have none" if bare else "")
     if same and not bare:
-        check_sources(runner, f"{variant}-replay", name, replayed, repeats(recorded), first, learned, ahead)
-    if "--edit-in-forward" in arguments and ahead:
+        check_sources(runner, f"{variant}-replay", name, replayed, repeats(recorded), first, learned, memory_for)
+    if "--edit-in-forward" in arguments and memory_for.ahead:
         op = next(op for op in replayed[0] if op["step"] == "18" and op["module"] == f"layers.{LAYERS - 1}")
         check(f"{name}: what was gathered ahead of the edit is not used", op["source"] not in SERVED, op["source"])
-    if "--edit-weights" in arguments and not ahead:
+    if "--edit-weights" in arguments and not memory_for.ahead and not memory_for.budget:
         check_repair(name, replayed[0])
 
 
-def check_variant(runner, variant, results, ahead):
+def check_variant(runner, variant, results, memory_for):
     losses = [(results[f"{variant}-{mode}"] or {}).get("losses") for mode in MODES]
     check(f"{variant}: losses off = record = replay", losses[0] and all(x == losses[0] for x in losses), f"{len(losses[0] or [])} losses")
     groups = VARIANTS[variant].groups(runner.ranks)
@@ -167,7 +172,7 @@ def check_variant(runner, variant, results, ahead):
         runs.leave_out(f"{variant}: gathers", f"none where a part is one rank: needs {2 * len(groups)} GPUs")
         return
     for ranks in groups:
-        check_gathers(runner, variant, ranks, ahead)
+        check_gathers(runner, variant, ranks, memory_for)
     said = [line for line in runner.lines(f"{variant}-replay") if " hits" in line]
     check(f"{variant}: one line of figures", len(said) == 1, said[0] if said else "none")
 
@@ -193,12 +198,15 @@ def main():
     p.add_argument("--link", choices=LINKS, default="nvlink")
     p.add_argument("--only", nargs="+", choices=VARIANTS, metavar="VARIANT", default=list(VARIANTS), help=", ".join(VARIANTS))
     p.add_argument("--ahead", metavar="BUDGET", help="with gathers ahead, in so many bytes (REPRISE_BUDGET)")
+    p.add_argument("--budget", metavar="BUDGET", help="without, but with memory for some: bfloat16 is kept packed")
     a = p.parse_args()
     a.out.mkdir(parents=True, exist_ok=True)
     arguments, environment = LINKS[a.link]
     environment = dict(environment, REPRISE_TRIAL="0")
     if a.ahead:
         environment.update(REPRISE_PREFETCH="1", REPRISE_BUDGET=a.ahead)
+    elif a.budget:
+        environment.update(REPRISE_BUDGET=a.budget)
     missing = [variant for variant in a.only if VARIANTS[variant].gpus > a.ranks]
     chosen = [variant for variant in a.only if variant not in missing and variant != "killed"]
     wanted = {f"{v}-{mode}": (VARIANTS[v].arguments, mode, VARIANTS[v].program) for v in chosen for mode in MODES}
@@ -210,7 +218,7 @@ def main():
         results[name] = result
         variant = name.rsplit("-", 1)[0]
         if all(f"{variant}-{mode}" in results for mode in MODES):
-            check_variant(runner, variant, results, a.ahead)
+            check_variant(runner, variant, results, a)
     if by_hand:
         check_killed(runner)
     for variant in missing:
