@@ -346,11 +346,8 @@ void rp_replay_lost(struct rp_replay *replay)
 
 void rp_replay_unpackable(struct rp_replay *replay)
 {
-    if (replay->unpackable)
-        return;
-    replay->unpackable = true;
     rp_agree_set_unpackable(replay->agree, 1);
-    if (replay->plan.packs)
+    if (replay->plan.packs) /* also one that was proposed before rank 0 knew */
         rp_replay_lost(replay);
 }
 

@@ -227,8 +227,8 @@ bool rp_replay_idle(const struct rp_replay *replay);
 /* Any thread: a slot's memory is gone; this rank votes no for what needs it, and a smaller budget is agreed. */
 void rp_replay_lost(struct rp_replay *replay);
 
-/* By the lane's own thread, as often as it likes: bytes that were to be packed did not fit into that form. As lost;
- * from then on nothing is packed on the lane. */
+/* By the lane's own thread, before each turn from then on: bytes that were to be packed did not fit into that form. As
+ * lost, as long as a plan packs; none that is compiled from then on does. */
 void rp_replay_unpackable(struct rp_replay *replay);
 
 /* The communicator ends or is aborted, and no call is inside: no vote from here on. PASSIVE. */

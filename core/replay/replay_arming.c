@@ -216,6 +216,12 @@ static void compare(struct rp_replay *replay)
         propose(replay, replay->proposal.budget, 1);
 }
 
+/* The plan packs what a rank has meanwhile found not to fit: its misses may come from that. */
+static bool outdated(const struct rp_replay *replay)
+{
+    return replay->plan.packs && !rp_replay_may_pack(replay);
+}
+
 static void lead_rest(struct rp_replay *replay)
 {
     struct rp_leader *leader = &replay->leader;
@@ -223,6 +229,8 @@ static void lead_rest(struct rp_replay *replay)
 
     if (replay->next < leader->rest_until)
         return;
+    if (leader->rest != RP_REST_ORDER && outdated(replay))
+        leader->rest = RP_REST_BUDGET;
     leader->rest_until = replay->next + rp_cycle_positions(replay); /* should this come to nothing */
     switch (leader->rest) {
     case RP_REST_WITHDRAWN:

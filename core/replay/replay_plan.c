@@ -140,8 +140,7 @@ static enum rp_status read_measured(const struct rp_replay *replay, const struct
     return rp_measured_make(replay, basis->items, basis->from, basis->to, &basis->measured);
 }
 
-/* No rank has found what can't be packed. */
-static bool may_pack(const struct rp_replay *replay)
+bool rp_replay_may_pack(const struct rp_replay *replay)
 {
     return replay->options.packs && rp_agree_largest_unpackable(replay->agree) == 0;
 }
@@ -164,6 +163,7 @@ enum rp_status rp_replay_compile(struct rp_replay *replay, uint64_t from, uint64
 {
     struct basis basis = {.from = from, .to = to, .recorded = rp_preset_reads(replay, from, to, proposal)};
     struct rp_plan plan = {0};
+    bool packs = proposal == NULL ? rp_replay_may_pack(replay) : proposal->packs != 0;
 
     if (from >= to || to - from > replay->past_count)
         return RP_NOT_FOUND;
@@ -171,7 +171,7 @@ enum rp_status rp_replay_compile(struct rp_replay *replay, uint64_t from, uint64
     if (status == RP_OK)
         status = read_measured(replay, proposal, &basis);
     if (status == RP_OK)
-        status = compile(replay, &basis, budget, proposal == NULL ? may_pack(replay) : proposal->packs != 0, &plan);
+        status = compile(replay, &basis, budget, packs, &plan);
     if (status == RP_OK && proposal != NULL && (plan.hash != proposal->plan || basis.recorded != proposal->recorded))
         status = RP_CORRUPT;
     if (status == RP_OK)

@@ -196,7 +196,6 @@ struct rp_replay {
     bool feeding;              /* ops go to `learn` */
     enum rp_replay_state calm; /* LEARNING or RESTING: where a failed arming goes back to */
     uint64_t told_budget;
-    bool unpackable; /* told */
 
     /* the plan, and what it was compiled from */
     struct rp_plan plan;
@@ -262,6 +261,8 @@ static inline uint64_t rp_cycle_positions(const struct rp_replay *replay)
 /* replay_plan.c: the plan and what hangs on it */
 enum rp_status rp_replay_compile(struct rp_replay *replay, uint64_t from, uint64_t to, uint64_t budget,
                                  const struct rp_proposal *proposal);
+/* No rank has found what can't be packed. */
+bool rp_replay_may_pack(const struct rp_replay *replay);
 void rp_replay_drop_plan(struct rp_replay *replay);
 void rp_replay_place(struct rp_replay *replay);
 void rp_replay_find_last_keep(struct rp_replay *replay);

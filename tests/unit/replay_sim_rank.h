@@ -98,6 +98,8 @@ static inline void sim_turn(struct sim_rank *rank)
     for (size_t i = 0; i < rank->due_count && used > 0; i++)
         rank->due[i] = rank->due[i + used];
     sim_give_stamps(rank);
+    if (rank->unpackable)
+        rp_replay_unpackable(rank->replay);
     rp_replay_turn(rank->replay, rank->sim->budget, &wants);
     sim_look_after_child(rank);
     if (wants == NULL)
@@ -240,7 +242,7 @@ static inline bool sim_begin(struct sim_rank *rank)
         if (action->act == SIM_LOSE) {
             sim_lose(rank);
         } else if (action->act == SIM_UNPACKABLE) {
-            rp_replay_unpackable(rank->replay);
+            rank->unpackable = true;
         } else if (action->act == SIM_GIVE_UP) {
             rp_agree_give_up(&rank->agree);
         } else if (action->act == SIM_STRAY) {
@@ -324,7 +326,7 @@ static inline void sim_call_plain(struct sim_rank *rank, struct sim_call *call)
         return;
     struct sim_slot *slot = &rank->slots[step->slot];
     memcpy(slot->parts, call->action->shard, sizeof(slot->parts));
-    slot->serial = step->serial;
+    slot->serial = step->packed && rank->unpackable ? SIM_NOBODYS : step->serial;
     slot->fill = SIM_SETTLED;
     slot->number = 0;
 }

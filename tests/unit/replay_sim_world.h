@@ -72,6 +72,7 @@ struct sim_rank {
     size_t call_count, call; /* a group under way: the one that is decided on */
     struct sim_slot slots[SIM_SLOTS];
     struct sim_snapshot snapshots[SIM_SLOTS];
+    bool unpackable;               /* told at each turn; nothing that is packed is anybody's */
     bool fills_slots;              /* gathers ahead go there: the largest slot stays */
     size_t fills;                  /* issued */
     size_t fills_sunk;             /* of these, into the largest slot, since their own had no memory */

@@ -227,6 +227,36 @@ static void unpackable_from_the_start(void **state)
     sim_destroy(sim);
 }
 
+static void insert(struct sim *sim, size_t at, struct sim_action action)
+{
+    sim_add(&sim->program, action);
+    struct sim_action *place = &sim->program.actions[at];
+    memmove(place + 1, place, (sim->program.count - 1 - at) * sizeof(*place));
+    *place = action;
+}
+
+/* While it is learned, proposed or armed, or at rest after a withdrawal, when the same plan would be proposed again. */
+static void unpackable_at_any_moment(void **state)
+{
+    (void)state;
+    size_t rearmed = 0;
+    for (uint32_t round = 0; round < 120; round++) {
+        struct sim *sim = job(2, round + 1, ARMED_BY + STEPS);
+        size_t at = 2 * sim->program.count / 55 + round * 9;
+        sim->packs = true;
+        sim->budget = 6 * 2 * sim_bytes(1);
+        nth_gather(sim, 8 * sim->program.count / 55, 11)->withdrawn = true;
+        insert(sim, at, (struct sim_action){.act = SIM_UNPACKABLE, .ranks = 1 + round % 3});
+        run(sim, "unpackable at any moment");
+        rearmed += sim_figures(sim, 0).armings > 2;
+        assert_all(sim, RP_REPLAY_ARMED);
+        assert_null(strstr(sim->ranks[0].last, "packed"));
+        assert_int_equal(sim->ranks[0].entered[RP_REPLAY_LEARNING], 0);
+        sim_destroy(sim);
+    }
+    assert_in_range(rearmed, 30, 110);
+}
+
 static void not_faster(void **state)
 {
     (void)state;
@@ -477,6 +507,7 @@ int main(void)
         cmocka_unit_test(memory_lost),
         cmocka_unit_test(unpackable),
         cmocka_unit_test(unpackable_from_the_start),
+        cmocka_unit_test(unpackable_at_any_moment),
         cmocka_unit_test(budget_ends),
         cmocka_unit_test(smaller_budget),
         cmocka_unit_test(not_faster),
