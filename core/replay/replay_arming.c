@@ -452,5 +452,7 @@ void rp_arming_end(struct rp_replay *replay, enum rp_rest why)
     else if (why <= RP_REST_FAILED)
         rest_withdrawn(replay, texts[why]);
     else
-        rp_replay_enter(replay, RP_REPLAY_RESTING, "resting: %s", texts[why]);
+        rp_replay_enter(replay, RP_REPLAY_RESTING, "resting: %s",
+                        why == RP_REST_BUDGET && outdated(replay) ? "bytes that were to be packed did not fit"
+                                                                  : texts[why]);
 }

@@ -92,6 +92,7 @@ served() {
     FAKE_GRANULE_KB=4 REPRISE_BUDGET=250K REPRISE_TRIAL=0 served replay_data halves-of-any-bits
     "$BUILD/reprise" show trace --plan > plan
     grep -q 'kept in 4 slots, .*, packed$' plan
+    grep -q 'resting: bytes that were to be packed did not fit$' plan
     [ "$(sed -n '/armed: /p' plan | tail -1 | grep -c 'kept in 3 slots, [^,]*$')" = 1 ]
 }
 
