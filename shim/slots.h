@@ -76,7 +76,8 @@ bool rp_slots_store(struct rp_slots *slots, uint32_t slot, cudaStream_t stream, 
 
 /*
  * The same, packed (core/plan/pack.h), for units of bfloat16. One whose bytes don't fit into that form is nobody's: the
- * device finds out, and rp_slots_pack_failed() is true from then on, for this set of slots.
+ * device finds out, and rp_slots_pack_failed() is true from then on, for this set of slots; also once an address was
+ * given, here or to rp_slots_serve(), that is no element's.
  */
 bool rp_slots_store_packed(struct rp_slots *slots, uint32_t slot, cudaStream_t stream, const void *receive,
                            uint64_t bytes, uint64_t serial);

@@ -23,15 +23,19 @@ static unsigned blocks_for(const struct rp_slots *slots, uint64_t bytes)
     return (unsigned)(blocks < most ? blocks : most);
 }
 
-/* An element is loaded and stored as one word. */
-static bool is_aligned(CUdeviceptr address)
+/* An element is loaded and stored as one word. A program that has one elsewhere has it there in each step, and slots
+ * that hold units as they are serve it. */
+static bool take_address(const struct rp_slots *slots, CUdeviceptr address)
 {
-    return address % 2 == 0;
+    if (address % 2 == 0)
+        return true;
+    __atomic_store_n(&slots->entries[RP_SLOTS_PACK_FAILED].word, 1, __ATOMIC_RELAXED);
+    return false;
 }
 
 bool rp_slots_packable(const struct rp_slots *slots, const struct rp_slot *slot, CUdeviceptr receive, uint64_t bytes)
 {
-    return is_aligned(receive) && rp_pack_unit(bytes, slots->nranks) <= slot->bytes;
+    return take_address(slots, receive) && rp_pack_unit(bytes, slots->nranks) <= slot->bytes;
 }
 
 bool rp_slots_pack(const struct rp_slots *slots, const struct rp_slot *slot, CUstream stream, CUdeviceptr from,
@@ -53,7 +57,7 @@ bool rp_slots_unpack(const struct rp_slots *slots, const struct rp_slot *slot, C
     CUdeviceptr unit = slot->memory.base;
     void *parameters[] = {&unit, &bytes, &nranks, &first, &count, &to};
     return count == 0 ||
-           (is_aligned(to) &&
+           (take_address(slots, to) &&
             launch(slots->device->unpack, blocks_for(slots, bytes * count), RP_PACK_THREADS, stream, parameters) &&
             launch(slots->device->unpack_list, LIST_BLOCKS, RP_PACK_THREADS, stream, parameters));
 }
@@ -66,11 +70,12 @@ bool rp_slots_compare_packed(const struct rp_slots *slots, const struct rp_slot 
     CUdeviceptr entry = slots->entries_on_device + index * sizeof(struct rp_compare_entry);
     CUdeviceptr unit = slot->memory.base, cell = slot->serial;
     void *parameters[] = {&send, &unit, &bytes, &nranks, &rank, &cell, &expected, &state, &entry, &tag};
-    return is_aligned(send) &&
+    return take_address(slots, send) &&
            launch(slots->device->compare_packed, blocks_for(slots, bytes), RP_PACK_THREADS, stream, parameters);
 }
 
-/* In the cells, of which all hold the same: nothing is packed or unpacked, and the compare's tag is no ticket's. */
+/* In the cells, of which all hold the same: nothing is packed or unpacked, and the compare's tag is no ticket's. The
+ * driver sets few bytes by a kernel of its own. */
 bool rp_slots_warm_packing(const struct rp_slots *slots)
 {
     struct rp_slot slot = {.memory = {.base = slots->cells}, .serial = slots->cells};
@@ -80,7 +85,8 @@ bool rp_slots_warm_packing(const struct rp_slots *slots)
     uint32_t none = 0;
     void *pack[] = {&cells, &bytes, &cells, &none}, *stamp[] = {&cells, &bytes, &none, &cells, &serial, &failed};
     void *unpack[] = {&cells, &bytes, &none, &none, &none, &cells};
-    return launch(slots->device->pack, 1, RP_PACK_THREADS, stream, pack) &&
+    return rp_gpu_driver.p_cuMemsetD8Async(cells, 0xff, rp_pack_parts(1), stream) == CUDA_SUCCESS &&
+           launch(slots->device->pack, 1, RP_PACK_THREADS, stream, pack) &&
            launch(slots->device->pack_stamp, 1, 1, stream, stamp) &&
            launch(slots->device->unpack, 1, RP_PACK_THREADS, stream, unpack) &&
            launch(slots->device->unpack_list, 1, RP_PACK_THREADS, stream, unpack) &&

@@ -20,7 +20,7 @@
 
 /* Verdicts that may be under way or unread at once. */
 #define RP_SLOTS_TICKETS 1024u
-/* The entry behind theirs: its word is not zero once a unit could not be packed. */
+/* The entry behind theirs: its word is not zero once a unit could not be packed; by the device, or by the host. */
 #define RP_SLOTS_PACK_FAILED RP_SLOTS_TICKETS
 #define RP_SLOTS_ENTRIES (RP_SLOTS_TICKETS + 1u)
 /* Slot objects of a set. */

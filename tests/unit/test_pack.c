@@ -258,11 +258,9 @@ static void test_what_is_refused(void **unused)
     assert_true(begin(&world, weight, 1));
     assert_false(rp_slots_store_packed(world.slots, 0, stream, gathered, bytes + (512u << 10), 2)); /* no room */
     assert_false(rp_slots_serve(world.slots, 0, stream, shard, received, bytes, 1, &ticket));
-    assert_false(rp_slots_store_packed(world.slots, 0, stream, gathered + 1, bytes, 2)); /* no element's address */
     assert_false(rp_slots_store_packed(world.slots, 0, stream, gathered, bytes - 1, 2));
+    assert_false(rp_slots_pack_failed(world.slots));
     assert_true(rp_slots_store_packed(world.slots, 0, stream, gathered, bytes, 3));
-    assert_false(rp_slots_serve(world.slots, 0, stream, shard + 1, received, bytes, 3, &ticket));
-    assert_false(rp_slots_serve(world.slots, 0, stream, shard, received + 1, bytes, 3, &ticket));
     assert_int_equal(serve(&world, unit, 3), RP_COMPARE_EQUAL);
     /* as it is, over what was packed, and back */
     assert_true(rp_slots_store(world.slots, 0, stream, gathered, bytes / 2, 4));
@@ -270,6 +268,26 @@ static void test_what_is_refused(void **unused)
     assert_int_equal(serve(&world, unit, 5), RP_COMPARE_EQUAL);
     check_delivered(&world, unit);
     rp_slots_destroy(world.slots);
+}
+
+/* Each time anew, so that is told as what does not fit. */
+static void test_an_odd_address(void **unused)
+{
+    (void)unused;
+    static const size_t odd[][3] = {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}}; /* of what is stored, sent, received */
+    for (size_t i = 0; i < 3; i++) {
+        struct world world = {2, 0, 4096, 0, false, NULL};
+        uint64_t bytes = part_bytes(&world), ticket;
+        assert_true(begin(&world, weight, 1));
+        bool stored = rp_slots_store_packed(world.slots, 0, stream, gathered + odd[i][0], bytes, 2);
+        assert_int_equal(stored, odd[i][0] == 0);
+        assert_int_equal(rp_slots_pack_failed(world.slots), !stored);
+        assert_false(
+            rp_slots_serve(world.slots, 0, stream, shard + odd[i][1], received + odd[i][2], bytes, 2, &ticket));
+        assert_true(rp_slots_pack_failed(world.slots));
+        ok(cudaStreamSynchronize(stream));
+        rp_slots_destroy(world.slots);
+    }
 }
 
 static void test_sizes(void **unused)
@@ -290,9 +308,13 @@ static void test_sizes(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_bit_is_delivered), cmocka_unit_test(test_a_flipped_bit_is_unlike),
-        cmocka_unit_test(test_what_can_not_be_packed), cmocka_unit_test(test_a_full_list),
-        cmocka_unit_test(test_what_is_refused),        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_every_bit_is_delivered),
+        cmocka_unit_test(test_a_flipped_bit_is_unlike),
+        cmocka_unit_test(test_what_can_not_be_packed),
+        cmocka_unit_test(test_a_full_list),
+        cmocka_unit_test(test_what_is_refused),
+        cmocka_unit_test(test_an_odd_address),
+        cmocka_unit_test(test_sizes),
     };
     return cmocka_run_group_tests(tests, group_setup, group_teardown);
 }
