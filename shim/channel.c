@@ -42,7 +42,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#define SEGMENT_VERSION 5u     /* of all that is shared: the head, agree_shared.h, learn.h */
+#define SEGMENT_VERSION 6u     /* of all that is shared: the head, agree_shared.h, learn.h */
 #define LOWEST_DESCRIPTOR 512  /* as in core/own_file.c */
 #define FREEING (1u << 31)     /* in `users`: the last user gives the table's memory back */
 #define FREEING_WAIT_NS 100000 /* at most FREEING_WAITS times: the rank that frees may have died */
