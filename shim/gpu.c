@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "shim/pack.h"
 #include "shim/fingerprint.h"
 #include "shim/kernels_image.h"
+#include "shim/pack.h"
 
 /* "cuMemAlloc" as "cuMemAlloc_v2" */
 #define SYMBOL_TEXT(symbol) #symbol

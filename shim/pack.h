@@ -14,10 +14,11 @@
  * *failed = 1 (device address of pinned memory).
  *   const void *unit, uint64_t bytes, uint32_t nranks, uint64_t *serial, uint64_t value, uint64_t *failed
  * RP_UNPACK_KERNEL: parts [first, first + count), all but their exceptions; RP_UNPACK_LIST_KERNEL, behind it: those.
- *   const void *unit, uint64_t bytes, uint32_t nranks, uint32_t first, uint32_t count, void *to   where part `first`
- * goes RP_COMPARE_PACKED_KERNEL: as RP_COMPARE_KERNEL, with a part of a packed unit in place of `b`. const void *a,
- * const void *unit, uint64_t bytes, uint32_t nranks, uint32_t part, const uint64_t *serial, uint64_t expected, struct
- * rp_compare_state *state, struct rp_compare_entry *entry, uint64_t tag
+ *   const void *unit, uint64_t bytes, uint32_t nranks, uint32_t first, uint32_t count
+ *   void *to            where part `first` goes
+ * RP_COMPARE_PACKED_KERNEL: as RP_COMPARE_KERNEL, with a part of a packed unit in place of `b`.
+ *   const void *a, const void *unit, uint64_t bytes, uint32_t nranks, uint32_t part, const uint64_t *serial,
+ *   uint64_t expected, struct rp_compare_state *state, struct rp_compare_entry *entry, uint64_t tag
  *
  * One-dimensional grids of any size, RP_PACK_THREADS threads a block. `from`, `to` and `a` have any alignment that
  * their elements have.

@@ -60,7 +60,7 @@ enum rp_status rp_slots_warm(const struct rp_slots *slots)
     if (result != CUDA_SUCCESS)
         return rp_gpu_fail(RP_UNSUPPORTED, "cuLaunchKernel(rp_compare)", result);
     if (!rp_slots_warm_packing(slots))
-        return rp_gpu_fail(RP_UNSUPPORTED, "cuLaunchKernel(rp_pack)", CUDA_SUCCESS);
+        return rp_gpu_fail(RP_UNSUPPORTED, "a kernel of packed slots can't be started", CUDA_SUCCESS);
     /* the driver copies by kernels of its own, chosen by alignment; all cells hold the same */
     RP_GPU_TRY(cuMemcpyDtoDAsync(slots->cells + (64 << 10), slots->cells, 64 << 10, stream));
     RP_GPU_TRY(cuMemcpyDtoDAsync(slots->cells + 1025, slots->cells, 999, stream));

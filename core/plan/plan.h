@@ -74,7 +74,8 @@ struct rp_plan_entry {
     bool packed;       /* its slot holds the unit packed (pack.h) */
 };
 
-/* What compute waits for, in ns a steady cycle, by the model of rp_plan_compile_ahead(). All zero without times. */
+/* What compute waits for, in ns a steady cycle, by the model of rp_plan_compile_ahead(); of a plan that packs, as if it
+ * did not. All zero without times. */
 struct rp_plan_waits {
     uint64_t planned, kept, plain; /* by this plan; by the one without prefetches; with everything from the network */
     uint64_t compute;              /* the sum of the times between */
