@@ -240,9 +240,9 @@ static void unpackable_at_any_moment(void **state)
 {
     (void)state;
     size_t rearmed = 0;
-    for (uint32_t round = 0; round < 120; round++) {
+    for (uint32_t round = 0; round < 220; round++) { /* at each action about the first proposal */
         struct sim *sim = job(2, round + 1, ARMED_BY + STEPS);
-        size_t at = 2 * sim->program.count / 55 + round * 9;
+        size_t at = 2 * sim->program.count / 55 + (round < 100 ? round : (round - 100) * 9);
         sim->packs = true;
         sim->budget = 6 * 2 * sim_bytes(1);
         nth_gather(sim, 8 * sim->program.count / 55, 11)->withdrawn = true;
@@ -254,7 +254,25 @@ static void unpackable_at_any_moment(void **state)
         assert_int_equal(sim->ranks[0].entered[RP_REPLAY_LEARNING], 0);
         sim_destroy(sim);
     }
-    assert_in_range(rearmed, 30, 110);
+    assert_in_range(rearmed, 60, 180);
+}
+
+/* By rank 0 right behind a withdrawal: what it then proposes packs nothing. */
+static void unpackable_at_rest(void **state)
+{
+    (void)state;
+    struct sim *sim = job(2, 4, ARMED_BY + STEPS);
+    struct sim_action *late = nth_gather(sim, sim->program.count / 5, 11);
+    sim->packs = true;
+    sim->budget = 6 * 2 * sim_bytes(1);
+    late->withdrawn = true;
+    insert(sim, (size_t)(late - sim->program.actions) + 1, (struct sim_action){.act = SIM_UNPACKABLE, .ranks = 1});
+    run(sim, "unpackable at rest");
+    assert_int_equal(sim_figures(sim, 0).withdrawn, 1);
+    assert_int_equal(sim_figures(sim, 0).armings, 2);
+    assert_all(sim, RP_REPLAY_ARMED);
+    assert_null(strstr(sim->ranks[0].last, "packed"));
+    sim_destroy(sim);
 }
 
 static void not_faster(void **state)
@@ -508,6 +526,7 @@ int main(void)
         cmocka_unit_test(unpackable),
         cmocka_unit_test(unpackable_from_the_start),
         cmocka_unit_test(unpackable_at_any_moment),
+        cmocka_unit_test(unpackable_at_rest),
         cmocka_unit_test(budget_ends),
         cmocka_unit_test(smaller_budget),
         cmocka_unit_test(not_faster),
