@@ -63,15 +63,39 @@ __device__ static void store_elements(uint16_t *to, const eight *elements, unsig
         to[i] = (uint16_t)element_of(elements, i);
 }
 
-/* The largest exponent of the warp's elements. */
-__device__ static uint32_t warp_base(const eight *elements, unsigned count)
+/* The largest exponent of the warp's elements below `below`. */
+__device__ static uint32_t warp_largest(const eight *elements, unsigned count, uint32_t below)
 {
     uint32_t base = 0;
     for (unsigned i = 0; i < count; i++)
-        base = rp_pack_base_with(base, element_of(elements, i));
+        base = rp_pack_base_with(base, element_of(elements, i), below);
     for (unsigned offset = WARP / 2; offset > 0; offset /= 2)
         base = max(base, __shfl_xor_sync(ALL_LANES, base, offset));
     return base;
+}
+
+__device__ static uint32_t warp_exceptions(const eight *elements, unsigned count, uint32_t base)
+{
+    uint32_t exceptions = 0;
+    for (unsigned i = 0; i < count; i++)
+        exceptions += rp_pack_code(element_of(elements, i), base) == RP_PACK_OTHER;
+    for (unsigned offset = WARP / 2; offset > 0; offset /= 2)
+        exceptions += __shfl_xor_sync(ALL_LANES, exceptions, offset);
+    return exceptions;
+}
+
+/* All lanes have the same figures, and so take the same way. */
+__device__ static uint32_t warp_base(const eight *elements, unsigned count)
+{
+    uint32_t best = warp_largest(elements, count, 0xff), base = best;
+    uint32_t fewest = warp_exceptions(elements, count, best);
+    for (unsigned tries = 1; tries < RP_PACK_BASES && fewest > RP_PACK_MANY && base > 0; tries++) {
+        base = warp_largest(elements, count, base);
+        uint32_t exceptions = warp_exceptions(elements, count, base);
+        best = exceptions < fewest ? base : best;
+        fewest = min(exceptions, fewest);
+    }
+    return best;
 }
 
 __device__ static void list_exception(const rp_packed *packed, uint64_t room, uint64_t index, uint32_t exponent)

@@ -75,12 +75,34 @@ static inline uint32_t rp_pack_load(const void *from, uint64_t index)
     return element;
 }
 
-static inline uint32_t rp_pack_base(const void *from, uint64_t first, uint64_t end)
+/* The largest exponent below `below`. */
+static inline uint32_t rp_pack_largest(const void *from, uint64_t first, uint64_t end, uint32_t below)
 {
     uint32_t base = 0;
     for (uint64_t i = first; i < end; i++)
-        base = rp_pack_base_with(base, rp_pack_load(from, i));
+        base = rp_pack_base_with(base, rp_pack_load(from, i), below);
     return base;
+}
+
+static inline uint32_t rp_pack_exceptions(const void *from, uint64_t first, uint64_t end, uint32_t base)
+{
+    uint32_t count = 0;
+    for (uint64_t i = first; i < end; i++)
+        count += rp_pack_code(rp_pack_load(from, i), base) == RP_PACK_OTHER;
+    return count;
+}
+
+static inline uint32_t rp_pack_base(const void *from, uint64_t first, uint64_t end)
+{
+    uint32_t best = rp_pack_largest(from, first, end, 0xff), base = best;
+    uint32_t fewest = rp_pack_exceptions(from, first, end, best);
+    for (uint32_t tries = 1; tries < RP_PACK_BASES && fewest > RP_PACK_MANY && base > 0; tries++) {
+        base = rp_pack_largest(from, first, end, base);
+        uint32_t count = rp_pack_exceptions(from, first, end, base);
+        best = count < fewest ? base : best;
+        fewest = count < fewest ? count : fewest;
+    }
+    return best;
 }
 
 static inline uint32_t rp_packed_code(const struct rp_packed *packed, uint64_t index)

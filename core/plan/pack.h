@@ -1,11 +1,14 @@
 /*
  * The packed form of a gathered unit of bfloat16 elements, which takes about three quarters of its bytes and gives back
- * every bit. Weights of a block have few exponents, so an element's exponent is a code of 4 bits, relative to the
- * largest finite one of its block:
+ * every bit. Weights of a block have few exponents, so an element's exponent is a code of 4 bits, relative to its
+ * block's base:
  *
  *     code 0 to 13   the block's base less the code
  *     code 14        exponent 0: zeros and the smallest numbers
  *     code 15        any other: the exponent is in the part's list of exceptions
+ *
+ * The base is the largest finite exponent, or, where that leaves many exceptions, as one number far above the others
+ * does, whichever of the next ones down leaves the fewest.
  *
  * A part of n elements in blocks of RP_PACK_BLOCK, each plane from a multiple of 16 on:
  *
@@ -31,6 +34,9 @@
 #endif
 
 #define RP_PACK_BLOCK 256u
+/* So many bases are tried at most, while one leaves more exceptions than MANY. */
+#define RP_PACK_BASES 8u
+#define RP_PACK_MANY 8u
 #define RP_PACK_ZERO 14u
 #define RP_PACK_OTHER 15u
 
@@ -87,12 +93,11 @@ RP_PACK_BOTH uint32_t rp_pack_rest(uint32_t element)
     return (element >> 8 & 0x80u) | (element & 0x7fu);
 }
 
-/* The base of a block, with one more element; 0 to begin with. Infinities and NaNs would make exceptions of all others.
- */
-RP_PACK_BOTH uint32_t rp_pack_base_with(uint32_t base, uint32_t element)
+/* The largest exponent below `below` of a block, with one more element; 0 to begin with. */
+RP_PACK_BOTH uint32_t rp_pack_base_with(uint32_t base, uint32_t element, uint32_t below)
 {
     uint32_t exponent = rp_pack_exponent(element);
-    return exponent > base && exponent < 0xffu ? exponent : base;
+    return exponent > base && exponent < below ? exponent : base;
 }
 
 RP_PACK_BOTH uint32_t rp_pack_code(uint32_t element, uint32_t base)

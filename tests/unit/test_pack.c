@@ -62,9 +62,9 @@ static uint16_t zero(void)
 /* Weights, and now and then what is none. */
 static uint16_t odd_ones(void)
 {
-    static const uint16_t others[] = {0, 0x8000, 1, 0x007f, 0x7f80, 0xff80, 0x7fc1, 0x7f81, 0x0080};
+    static const uint16_t others[] = {0, 0x8000, 1, 0x007f, 0x7f80, 0xff80, 0x7fc1, 0x7f81, 0x0080, 0x4f00};
     uint64_t roll = draw();
-    return roll % 1500 == 0 ? others[roll / 1500 % 9] : weight();
+    return roll % 1500 == 0 ? others[roll / 1500 % 10] : weight();
 }
 
 static int group_setup(void **unused)
