@@ -66,6 +66,9 @@ enum rp_status rp_trace_parse_take_stretch(struct rp_trace_parse *parse, const s
 /* Of two records of a stretch the one that knows more of it holds. */
 void rp_trace_parse_give_launches(struct rp_trace_op *op, const struct rp_file_stretch *stretch);
 
+/* Sorts communicators, kernels and sites, one of each number, and gives sites their counts. */
+void rp_trace_parse_sort_tables(struct rp_trace_parse *parse);
+
 /* Sorts, gives launches and fingerprints to their ops, and works out the clock: when the last block has been taken. */
 enum rp_status rp_trace_parse_finish(struct rp_trace_parse *parse);
 
