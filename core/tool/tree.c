@@ -6,20 +6,18 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "core/table.h"
+
 #define PERIOD_MOST 64 /* phases that repeat together */
 
 /* ---------------------------------------------------------------- growing */
 
 static enum rp_status open_node(struct rp_tree *tree, const char *label, size_t length)
 {
-    if (tree->count == tree->room) {
-        size_t room = tree->room == 0 ? 64 : 2 * tree->room;
-        struct rp_tree_node *nodes = realloc(tree->nodes, room * sizeof(*nodes));
-        if (nodes == NULL)
-            return RP_NO_MEMORY;
-        tree->nodes = nodes;
-        tree->room = room;
-    }
+    struct rp_tree_node *nodes = rp_table_grow(tree->nodes, tree->count, &tree->room, sizeof(*nodes));
+    if (nodes == NULL)
+        return RP_NO_MEMORY;
+    tree->nodes = nodes;
     tree->nodes[tree->count] =
         (struct rp_tree_node){.label = label, .length = length, .depth = tree->open_count, .end = tree->count + 1};
     tree->open[tree->open_count++] = tree->count++;
@@ -53,7 +51,7 @@ static enum rp_status enter(struct rp_tree *tree, size_t depth, const char *labe
     return open_node(tree, label, length);
 }
 
-static void add_figures(struct rp_tree_figures *figures, const struct rp_tree_figures *more)
+void rp_tree_figures_add(struct rp_tree_figures *figures, const struct rp_tree_figures *more)
 {
     figures->ops += more->ops;
     figures->bytes += more->bytes;
@@ -77,7 +75,7 @@ enum rp_status rp_tree_add(struct rp_tree *tree, const char *phase, const char *
     for (size_t i = 0; i < depth; i++) {
         struct rp_tree_node *node = &tree->nodes[tree->open[i]];
         node->end = tree->count;
-        add_figures(&node->figures, figures);
+        rp_tree_figures_add(&node->figures, figures);
     }
     tree->nodes[tree->open[depth - 1]].own = true;
     return RP_OK;
@@ -127,7 +125,7 @@ static size_t count_times(const struct rp_tree *tree, size_t first, size_t perio
 static void add_tree(struct rp_tree_node *into, const struct rp_tree_node *from, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        add_figures(&into[i].figures, &from[i].figures);
+        rp_tree_figures_add(&into[i].figures, &from[i].figures);
 }
 
 /* Folds `period` siblings that stand `times` times; returns the sibling behind them. */

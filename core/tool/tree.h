@@ -31,6 +31,8 @@ struct rp_tree_figures {
     uint64_t ops, bytes, launches, ticks;
 };
 
+void rp_tree_figures_add(struct rp_tree_figures *figures, const struct rp_tree_figures *more);
+
 struct rp_tree_node {
     const char *label; /* `length` bytes, not terminated; of the root NULL */
     size_t length;

@@ -70,11 +70,7 @@ static void print_group(FILE *out, const struct rp_trace *trace, const struct rp
     char label[40];
     size_t node = first;
     for (size_t i = 0; i < tree->nodes[first].group; i++) {
-        const struct rp_tree_figures *figures = &tree->nodes[node].figures;
-        sum.ops += figures->ops;
-        sum.bytes += figures->bytes;
-        sum.launches += figures->launches;
-        sum.ticks += figures->ticks;
+        rp_tree_figures_add(&sum, &tree->nodes[node].figures);
         node = tree->nodes[node].end;
     }
     snprintf(label, sizeof(label), "%zu times", tree->nodes[first].times);
