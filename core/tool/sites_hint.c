@@ -177,7 +177,7 @@ static void put_what_it_means(FILE *out, const struct rp_trace *trace, const str
                 "%s. A rule for a kernel gives its launches to an\n"
                 "event of their own; without one they belong to that of the op before.\n",
                 collectives_are_nameless(trace) ? "None can be written for collectives"
-                                                : "Every place of collectives has one");
+                                                : "Every place of collectives has one, but where everything begins");
 }
 
 void rp_sites_hint_print(FILE *out, const struct rp_trace *trace)

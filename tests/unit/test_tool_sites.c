@@ -108,7 +108,7 @@ static void the_rule_is_for_what_is_counted_most(void **state)
     assert_string_equal(section_for(sites, 5),
                         "[step]\npython = step\nfile = train.py\nmodule = \"step\"\nphase = forward\n");
     assert_string_equal(section_for(sites + 3, 1), "[gemm]\nkernel = _Z4gemmPf\nmodule = \"gemm\"\nphase = forward\n");
-    assert_non_null(strstr(text, "\nEvery place of collectives has one. "));
+    assert_non_null(strstr(text, "\nEvery place of collectives has one, but where everything begins. "));
     assert_string_equal(section_for(sites + 1, 1), "");
     assert_string_equal(text, "\nnothing lacks a rule but where everything begins\n");
     const struct rp_trace_site useless[] = {{0, RP_SITE_KERNEL, 5, "?", "", "", "", ""},
