@@ -37,10 +37,17 @@ static bool calls_equal(const struct rp_packed_call *a, const struct rp_packed_c
            a->has_fingerprint == b->has_fingerprint && a->lossy == b->lossy;
 }
 
+/* Of all that tells calls apart: threads that issue the same ones must not share slots. */
+static uint64_t hash_of(const struct rp_packed_call *call)
+{
+    uint64_t seed = (uint64_t)call->thread << 2 | (uint64_t)call->has_fingerprint << 1 | (uint64_t)call->lossy;
+    return XXH3_64bits_withSeed(&call->op, sizeof call->op, seed);
+}
+
 /* The slot that holds the call, or the empty one where it would go. */
 static uint32_t *find_slot(const struct packer *packer, const struct rp_packed_call *call)
 {
-    for (size_t at = XXH3_64bits(&call->op, sizeof call->op) & packer->mask;; at = (at + 1) & packer->mask) {
+    for (size_t at = hash_of(call) & packer->mask;; at = (at + 1) & packer->mask) {
         uint32_t *slot = &packer->slots[at];
         if (*slot == 0 || calls_equal(&packer->packed->calls[*slot - 1], call))
             return slot;

@@ -127,6 +127,27 @@ static void end_stream_and_group_are_left_out(void **state)
     rp_packed_free(&packed);
 }
 
+/* Threads without number that issue the same calls: takes minutes where those share a slot. */
+static void many_threads(void **state)
+{
+    (void)state;
+    enum { THREADS = UINT16_MAX + 1, COUNT = 4 * THREADS };
+    struct rp_trace trace = {.ops = calloc(COUNT + 1, sizeof *trace.ops), .op_count = COUNT};
+    struct rp_packed packed;
+    assert_non_null(trace.ops);
+    for (size_t i = 0; i < COUNT; i++) {
+        trace.ops[i] = op_at(KINDS * i);
+        trace.ops[i].thread = (uint16_t)(i % THREADS);
+        trace.ops[i].has_fingerprint = i / THREADS % 2 == 0;
+        trace.ops[i].lossy = i / THREADS / 2 == 0;
+    }
+    assert_int_equal(rp_packed_create(&trace, &packed), RP_OK);
+    assert_int_equal(packed.call_count, COUNT);
+    for (size_t i = 0; i < COUNT; i += 1000)
+        assert_int_equal(rp_packed_op(&packed, i).thread, i % THREADS);
+    rp_packed_free(&packed);
+}
+
 /* A run in which no two calls are alike. */
 static void many_calls(void **state)
 {
@@ -164,6 +185,7 @@ int main(void)
         cmocka_unit_test(ops_come_out_again),
         cmocka_unit_test(calls_differ_by_each_field),
         cmocka_unit_test(end_stream_and_group_are_left_out),
+        cmocka_unit_test(many_threads),
         cmocka_unit_test(many_calls),
         cmocka_unit_test(no_ops),
     };
