@@ -6,6 +6,7 @@
 #include "core/compare/op_name.h"
 
 #define NONE UINT32_MAX
+#define THREADS (UINT16_MAX + 1)
 
 static bool says_nothing(const struct rp_trace *trace, const struct rp_trace_part *part)
 {
@@ -28,17 +29,44 @@ void rp_launch_parts_shrink(struct rp_trace *trace)
         trace->parts = smaller;
 }
 
+static uint32_t *none(size_t count)
+{
+    uint32_t *table = malloc((count + 1) * sizeof(*table));
+    if (table != NULL)
+        memset(table, 0xff, count * sizeof(*table)); /* NONE */
+    return table;
+}
+
+/* From the last part to the first: the one seen last of a thread follows. False: no memory. */
+static bool link_parts(struct rp_launch_parts *parts)
+{
+    const struct rp_trace *trace = parts->trace;
+    uint32_t *later = none(THREADS);
+    for (size_t i = trace->part_count; later != NULL && i-- > 0;) {
+        const struct rp_trace_part *part = &trace->parts[i];
+        uint32_t next = later[part->thread];
+        if (next != NONE && trace->parts[next].op == part->op)
+            parts->next[i] = next;
+        later[part->thread] = (uint32_t)i;
+        if (part->op < parts->packed->op_count)
+            parts->first[part->op] = (uint32_t)i;
+    }
+    free(later);
+    return later != NULL;
+}
+
 enum rp_status rp_launch_parts_create(const struct rp_packed *packed, struct rp_launch_parts *parts_out)
 {
     const struct rp_trace *trace = packed->trace;
     struct rp_launch_parts parts = {.trace = trace, .packed = packed};
-    if (trace->part_count > 0 && (parts.first = malloc((packed->op_count + 1) * sizeof(*parts.first))) == NULL)
-        return RP_NO_MEMORY;
-    if (parts.first != NULL)
-        memset(parts.first, 0xff, packed->op_count * sizeof(*parts.first)); /* NONE */
-    for (size_t i = trace->part_count; i-- > 0;)
-        if (trace->parts[i].op < packed->op_count)
-            parts.first[trace->parts[i].op] = (uint32_t)i;
+    if (trace->part_count > 0) {
+        parts.first = none(packed->op_count);
+        parts.next = none(trace->part_count);
+        if (parts.first == NULL || parts.next == NULL || !link_parts(&parts)) {
+            rp_launch_parts_free(&parts);
+            return RP_NO_MEMORY;
+        }
+    }
     *parts_out = parts;
     return RP_OK;
 }
@@ -46,6 +74,7 @@ enum rp_status rp_launch_parts_create(const struct rp_packed *packed, struct rp_
 void rp_launch_parts_free(struct rp_launch_parts *parts)
 {
     free(parts->first);
+    free(parts->next);
 }
 
 /* ---------------------------------------------------------------- the parts of one op */
@@ -67,15 +96,6 @@ static struct walk walk_begin(const struct rp_launch_parts *parts, uint32_t i)
     return walk;
 }
 
-/* The next part of that op, or NONE: those of other threads may be in between. */
-static uint32_t next_of(const struct rp_trace *trace, uint32_t at)
-{
-    for (size_t i = (size_t)at + 1; i < trace->part_count; i++)
-        if (trace->parts[i].thread == trace->parts[at].thread)
-            return trace->parts[i].op == trace->parts[at].op ? (uint32_t)i : NONE;
-    return NONE;
-}
-
 /* Of no launches: there are no more. */
 static struct rp_trace_part walk_next(struct walk *walk)
 {
@@ -84,7 +104,7 @@ static struct rp_trace_part walk_next(struct walk *walk)
     if (walk->at == NONE)
         return part;
     part = walk->parts->trace->parts[walk->at];
-    walk->at = next_of(walk->parts->trace, walk->at);
+    walk->at = walk->parts->next[walk->at];
     return part;
 }
 

@@ -18,7 +18,9 @@ void rp_launch_parts_shrink(struct rp_trace *trace);
 struct rp_launch_parts {
     const struct rp_trace *trace; /* borrowed; its ops are packed */
     const struct rp_packed *packed;
-    uint32_t *first; /* per op the index of its first part, or UINT32_MAX; NULL: there are no parts */
+    /* NULL: there are no parts */
+    uint32_t *first; /* per op the index of its first part, or UINT32_MAX */
+    uint32_t *next;  /* per part the index of the next one of its op, or UINT32_MAX */
 };
 
 /* The caller frees it. RP_NO_MEMORY. */
