@@ -30,14 +30,14 @@ const char *rp_diff_class_key(enum rp_diff_class class)
 /* ---------------------------------------------------------------- counting */
 
 /* Counts what was found at a place, and keeps it if it is a first one. */
-static void count(struct rp_diff *diff, const struct rp_diff_rank *rank, struct rp_diff_place place)
+static enum rp_status count(struct rp_diff *diff, struct rp_diff_rank *rank, struct rp_diff_place place)
 {
     for (int c = 0; c < RP_DIFF_CLASS_COUNT; c++)
         diff->counts[c] += (place.classes >> c) & 1;
     if (place.classes == RP_DIFF_BIT(RP_DIFF_SAME))
-        return;
+        return RP_OK;
     diff->places++;
-    rp_diff_note(diff, rank, &place);
+    return rp_diff_note(diff, rank, &place);
 }
 
 static void count_fingerprints(struct rp_diff *diff, const struct rp_diff_rank *rank, uint32_t i, uint32_t j)
@@ -58,17 +58,25 @@ struct extent {
     size_t first_unpaired; /* SIZE_MAX: none */
 };
 
-static struct extent compare_left(struct rp_diff *diff, const struct rp_diff_rank *rank)
+static uint32_t *last_of_lane(const struct rp_diff_lanes *lanes, const struct rp_packed *packed, uint32_t index)
+{
+    return &lanes->last[lanes->of_call[packed->ops[index].call]];
+}
+
+static enum rp_status compare_left(struct rp_diff *diff, struct rp_diff_rank *rank, struct extent *extent_out)
 {
     struct extent extent = {.first_unpaired = SIZE_MAX};
-    for (uint32_t i = (uint32_t)rank->left.from; i < rank->left.to; i++) {
+    enum rp_status status = RP_OK;
+    for (uint32_t i = (uint32_t)rank->left.from; i < rank->left.to && status == RP_OK; i++) {
         if (!rp_pair_compares(rp_packed_call_op(rank->left.packed, i)->kind))
             continue;
         diff->ops_left++;
         uint32_t j = rank->pairs.right_of[i];
-        struct rp_diff_place place = {RP_DIFF_BIT(RP_DIFF_ONLY_LEFT), 2 * (uint64_t)i + 1, i, j};
+        uint32_t *last = last_of_lane(&rank->left_lanes, rank->left.packed, i);
+        struct rp_diff_place place = {
+            .classes = RP_DIFF_BIT(RP_DIFF_ONLY_LEFT), .i = i, .j = j, .before = *last, .place = 2 * (uint64_t)i + 1};
         if (j == RP_PAIR_NONE) {
-            count(diff, rank, place);
+            status = count(diff, rank, place);
             if (extent.first_unpaired == SIZE_MAX)
                 extent.first_unpaired = i;
             continue;
@@ -76,33 +84,44 @@ static struct extent compare_left(struct rp_diff *diff, const struct rp_diff_ran
         extent.last_paired = i + 1;
         count_fingerprints(diff, rank, i, j);
         place.classes = rp_diff_classify(rank, i, j);
-        count(diff, rank, place);
+        status = count(diff, rank, place);
+        if (!rank->pairs.moved[i])
+            *last = j;
     }
-    return extent;
+    *extent_out = extent;
+    return status;
 }
 
 /* The ops of the right side alone. Their place is after the partners of all right ops before them. */
-static struct extent compare_right(struct rp_diff *diff, const struct rp_diff_rank *rank)
+static enum rp_status compare_right(struct rp_diff *diff, struct rp_diff_rank *rank, struct extent *extent_out)
 {
     struct extent extent = {.first_unpaired = SIZE_MAX};
+    enum rp_status status = RP_OK;
     uint64_t place = 2 * (uint64_t)rank->left.from;
-    for (uint32_t j = (uint32_t)rank->right.from; j < rank->right.to; j++) {
+    for (uint32_t j = (uint32_t)rank->right.from; j < rank->right.to && status == RP_OK; j++) {
         if (!rp_pair_compares(rp_packed_call_op(rank->right.packed, j)->kind))
             continue;
         diff->ops_right++;
         uint32_t i = rank->pairs.left_of[j];
+        uint32_t *last = last_of_lane(&rank->right_lanes, rank->right.packed, j);
         if (i == RP_PAIR_NONE) {
-            count(diff, rank, (struct rp_diff_place){RP_DIFF_BIT(RP_DIFF_ONLY_RIGHT), place, i, j});
+            status =
+                count(diff, rank,
+                      (struct rp_diff_place){
+                          .classes = RP_DIFF_BIT(RP_DIFF_ONLY_RIGHT), .i = i, .j = j, .before = *last, .place = place});
             if (extent.first_unpaired == SIZE_MAX)
                 extent.first_unpaired = j;
             continue;
         }
         extent.last_paired = j + 1;
         uint64_t after = 2 * ((uint64_t)i + 1);
-        if (!rank->pairs.moved[i] && after > place)
-            place = after;
+        if (rank->pairs.moved[i])
+            continue;
+        *last = i;
+        place = after > place ? after : place;
     }
-    return extent;
+    *extent_out = extent;
+    return status;
 }
 
 /* ---------------------------------------------------------------- the verdict */
@@ -183,10 +202,16 @@ enum rp_status rp_diff_add(struct rp_diff *diff, const struct rp_packed *left, c
     if (status != RP_OK)
         return status;
     struct rp_diff before = *diff;
-    struct extent left_extent = compare_left(diff, &rank), right_extent = compare_right(diff, &rank);
-    diff->verdict = join(diff->verdict, judge(&before, diff, left_extent, right_extent));
-    diff->ranks++;
-    status = rp_diff_totals_add(diff->totals, diff->modules, &rank.left, &rank.right, &rank.pairs);
+    struct extent left_extent, right_extent;
+    status = compare_left(diff, &rank, &left_extent);
+    if (status == RP_OK)
+        status = compare_right(diff, &rank, &right_extent);
+    if (status == RP_OK) {
+        rp_diff_list(diff, &rank);
+        diff->verdict = join(diff->verdict, judge(&before, diff, left_extent, right_extent));
+        diff->ranks++;
+        status = rp_diff_totals_add(diff->totals, diff->modules, &rank.left, &rank.right, &rank.pairs);
+    }
     rp_diff_rank_close(&rank);
     return status;
 }

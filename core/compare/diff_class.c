@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/compare/op_name.h"
+#include "core/compare/pair_side.h"
 
 #define THREADS (UINT16_MAX + 1)
 
@@ -120,6 +121,25 @@ static struct rp_diff_calls *no_calls(const struct rp_packed *left)
     return calls;
 }
 
+static enum rp_status open_lanes(const struct rp_packed *packed, struct rp_diff_lanes *lanes)
+{
+    size_t bytes = 2 * (packed->trace->comm_count + 1) * sizeof(*lanes->last);
+    lanes->of_call = malloc((packed->call_count + 1) * sizeof(*lanes->of_call));
+    lanes->last = malloc(bytes);
+    if (lanes->of_call == NULL || lanes->last == NULL)
+        return RP_NO_MEMORY;
+    memset(lanes->last, 0xff, bytes); /* RP_PAIR_NONE */
+    for (size_t i = 0; i < packed->call_count; i++)
+        lanes->of_call[i] = (uint32_t)rp_pair_lane_of(packed->trace, &packed->calls[i].op);
+    return RP_OK;
+}
+
+static void close_lanes(struct rp_diff_lanes *lanes)
+{
+    free(lanes->of_call);
+    free(lanes->last);
+}
+
 enum rp_status rp_diff_rank_open(struct rp_pair_part left, struct rp_pair_part right, struct rp_diff_rank *rank_out)
 {
     struct rp_diff_rank rank = {.left = left, .right = right};
@@ -134,6 +154,10 @@ enum rp_status rp_diff_rank_open(struct rp_pair_part left, struct rp_pair_part r
     if (status == RP_OK)
         status = rp_launch_parts_create(right.packed, &rank.right_launches);
     if (status == RP_OK)
+        status = open_lanes(left.packed, &rank.left_lanes);
+    if (status == RP_OK)
+        status = open_lanes(right.packed, &rank.right_lanes);
+    if (status == RP_OK)
         *rank_out = rank;
     else
         rp_diff_rank_close(&rank);
@@ -147,5 +171,8 @@ void rp_diff_rank_close(struct rp_diff_rank *rank)
     free(rank->calls);
     rp_launch_parts_free(&rank->left_launches);
     rp_launch_parts_free(&rank->right_launches);
+    close_lanes(&rank->left_lanes);
+    close_lanes(&rank->right_lanes);
+    free(rank->listed);
     rp_pairs_free(&rank->pairs);
 }

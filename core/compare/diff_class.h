@@ -21,6 +21,21 @@ struct rp_diff_calls {
     bool comparable;  /* and of all bytes or of a sample in both */
 };
 
+/* A place where the ranks differ. */
+struct rp_diff_place {
+    unsigned classes;
+    uint32_t i, j;   /* the left and the right op; RP_PAIR_NONE on the side that has none */
+    uint32_t before; /* where one has none: of the last pair before in the lane the op on that side, or RP_PAIR_NONE */
+    uint64_t place;  /* as in a point */
+    size_t step;     /* likewise */
+};
+
+/* Of each lane (pair_side.h) of one side the partner of the last op that has one and did not move. */
+struct rp_diff_lanes {
+    uint32_t *of_call; /* per call its lane */
+    uint32_t *last;    /* per lane, or RP_PAIR_NONE: there was none so far */
+};
+
 /* One rank of both runs while it is compared. */
 struct rp_diff_rank {
     struct rp_pair_part left, right;
@@ -28,6 +43,9 @@ struct rp_diff_rank {
     uint32_t *left_next, *right_next; /* per op the next compared one of its thread, or RP_PAIR_NONE */
     struct rp_diff_calls *calls;      /* per left call */
     struct rp_launch_parts left_launches, right_launches;
+    struct rp_diff_lanes left_lanes, right_lanes;
+    struct rp_diff_place *listed; /* those that may be among the first (diff_points.c) */
+    size_t listed_count, listed_room;
 };
 
 /* Pairs the ops. The caller closes it. RP_NO_MEMORY; RP_UNSUPPORTED. */

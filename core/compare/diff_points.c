@@ -1,6 +1,9 @@
 #include "core/compare/diff_points.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+#include "core/table.h"
 
 /* ---------------------------------------------------------------- the sides of a point */
 
@@ -29,40 +32,28 @@ static void fill_side(struct rp_diff_side *side, struct rp_modules *modules, con
                                   .comm = comm == NULL ? RP_NO_COMM : comm->number};
 }
 
-static bool is_anchor(const struct rp_pairs *pairs, bool has_is_left, size_t index)
-{
-    uint32_t partner = has_is_left ? pairs->right_of[index] : pairs->left_of[index];
-    return partner != RP_PAIR_NONE && !pairs->moved[has_is_left ? index : partner];
-}
-
-/* Fills the side that lacks a partner of `has`: its place is after the partner of the last op before in the lane. */
+/* Fills the side that lacks a partner of `has`: its place is behind `before`, of the last pair before in the lane. */
 static void fill_missing(struct rp_diff_side *side, struct rp_modules *modules, const struct rp_pair_part *part,
-                         const struct rp_diff_side *has, const struct rp_pair_part *has_part,
-                         const struct rp_pairs *pairs, bool has_is_left)
+                         const struct rp_diff_side *has, const struct rp_pair_part *has_part, const uint32_t *comm_of,
+                         uint32_t before)
 {
-    const struct rp_op *op = rp_packed_call_op(has_part->packed, has->index);
-    const struct rp_trace_comm *comm = rp_trace_find_comm(has_part->trace, has->comm), *own = NULL;
-    if (comm != NULL)
-        own = rp_pair_comm(has_part->trace, comm, part->trace);
-    *side = (struct rp_diff_side){.index = part->from, .comm = own == NULL ? RP_NO_COMM : own->number};
-    for (size_t i = has->index; i-- > has_part->from;) {
-        if (is_anchor(pairs, has_is_left, i) && rp_pair_same_lane(rp_packed_call_op(has_part->packed, i), op)) {
-            uint32_t before = has_is_left ? pairs->right_of[i] : pairs->left_of[i];
-            side->index = (size_t)before + 1;
-            side->op = copy_op(modules, part->packed, before);
-            break;
-        }
+    const struct rp_trace_comm *comm = rp_trace_find_comm(has_part->trace, has->comm);
+    uint32_t own = comm == NULL ? RP_PAIR_NONE : comm_of[comm - has_part->trace->comms];
+    *side = (struct rp_diff_side){.index = part->from,
+                                  .comm = own == RP_PAIR_NONE ? RP_NO_COMM : part->trace->comms[own].number};
+    if (before != RP_PAIR_NONE) {
+        side->index = (size_t)before + 1;
+        side->op = copy_op(modules, part->packed, before);
     }
     side->step = rp_timeline_step_of(part->timeline, side->index);
 }
 
 /* ---------------------------------------------------------------- which is first */
 
-static bool is_before(const struct rp_diff_point *a, const struct rp_diff_point *b)
+/* Ranks come in order: a tie stays with the lower. */
+static bool is_before(const struct rp_diff_place *place, const struct rp_diff_point *point)
 {
-    if (a->step != b->step)
-        return a->step < b->step;
-    return a->place < b->place; /* ranks come in order: a tie stays with the lower */
+    return place->step != point->step ? place->step < point->step : place->place < point->place;
 }
 
 /* The left step that a place is in: that of its op, or of the op that it is behind. */
@@ -82,64 +73,111 @@ static void fill_launches(struct rp_diff_point *point, struct rp_modules *module
     point->launches.right = difference.right;
 }
 
-static void complete(struct rp_diff_point *point, struct rp_modules *modules, const struct rp_diff_rank *rank,
-                     const struct rp_diff_place *place)
-{
-    if (place->i != RP_PAIR_NONE)
-        fill_side(&point->left, modules, &rank->left, place->i);
-    if (place->j != RP_PAIR_NONE)
-        fill_side(&point->right, modules, &rank->right, place->j);
-    if (place->i == RP_PAIR_NONE)
-        fill_missing(&point->left, modules, &rank->left, &point->right, &rank->right, &rank->pairs, false);
-    if (place->j == RP_PAIR_NONE)
-        fill_missing(&point->right, modules, &rank->right, &point->left, &rank->left, &rank->pairs, true);
-    if (place->classes & RP_DIFF_BIT(RP_DIFF_LAUNCHES))
-        fill_launches(point, modules, rank, place);
-}
-
-/* It would become the first one of these classes. */
-static bool is_wanted(const struct rp_diff_point *first, const struct rp_diff_point *point, unsigned classes)
-{
-    return (point->classes & classes) != 0 && (!first->found || is_before(point, first));
-}
-
-static void keep_if_first(struct rp_diff_point *first, const struct rp_diff_point *point, unsigned classes)
-{
-    if (is_wanted(first, point, classes))
-        *first = *point;
-}
-
-/* Puts the point into the sorted list, and drops the last one if the list is full. */
-static void list(struct rp_diff *diff, const struct rp_diff_point *point)
-{
-    size_t at = diff->point_count;
-    while (at > 0 && is_before(point, &diff->points[at - 1]))
-        at--;
-    if (at >= diff->options.top)
-        return;
-    size_t count = diff->point_count < diff->options.top ? diff->point_count : diff->options.top - 1;
-    memmove(&diff->points[at + 1], &diff->points[at], (count - at) * sizeof(*diff->points));
-    diff->points[at] = *point;
-    diff->point_count = count + 1;
-}
-
-void rp_diff_note(struct rp_diff *diff, const struct rp_diff_rank *rank, const struct rp_diff_place *place)
+static struct rp_diff_point complete(struct rp_modules *modules, const struct rp_diff_rank *rank,
+                                     const struct rp_diff_place *place)
 {
     struct rp_diff_point point = {.found = true,
                                   .classes = place->classes,
                                   .rank = rank->left.trace->identity.rank,
-                                  .step = step_of_place(rank, place->place),
+                                  .step = place->step,
                                   .place = place->place};
-    bool listed = diff->point_count < diff->options.top ||
-                  (diff->point_count > 0 && is_before(&point, &diff->points[diff->point_count - 1]));
-    if (!listed && !is_wanted(&diff->structure, &point, RP_DIFF_STRUCTURE) &&
-        !is_wanted(&diff->launches, &point, RP_DIFF_BIT(RP_DIFF_LAUNCHES)) &&
-        !is_wanted(&diff->bytes, &point, RP_DIFF_BIT(RP_DIFF_BYTES)))
-        return;
-    complete(&point, diff->modules, rank, place);
-    keep_if_first(&diff->structure, &point, RP_DIFF_STRUCTURE);
-    keep_if_first(&diff->launches, &point, RP_DIFF_BIT(RP_DIFF_LAUNCHES));
-    keep_if_first(&diff->bytes, &point, RP_DIFF_BIT(RP_DIFF_BYTES));
-    if (listed)
-        list(diff, &point);
+    if (place->i != RP_PAIR_NONE)
+        fill_side(&point.left, modules, &rank->left, place->i);
+    if (place->j != RP_PAIR_NONE)
+        fill_side(&point.right, modules, &rank->right, place->j);
+    if (place->i == RP_PAIR_NONE)
+        fill_missing(&point.left, modules, &rank->left, &point.right, &rank->right, rank->pairs.left_comm_of,
+                     place->before);
+    if (place->j == RP_PAIR_NONE)
+        fill_missing(&point.right, modules, &rank->right, &point.left, &rank->left, rank->pairs.right_comm_of,
+                     place->before);
+    if (place->classes & RP_DIFF_BIT(RP_DIFF_LAUNCHES))
+        fill_launches(&point, modules, rank, place);
+    return point;
+}
+
+static void keep_if_first(struct rp_diff *diff, const struct rp_diff_rank *rank, const struct rp_diff_place *place,
+                          unsigned classes, struct rp_diff_point *first)
+{
+    if ((place->classes & classes) != 0 && (!first->found || is_before(place, first)))
+        *first = complete(diff->modules, rank, place);
+}
+
+/* ---------------------------------------------------------------- the list */
+
+/* Of the right ops at one place the earlier ones are first. */
+static int by_place(const void *left, const void *right)
+{
+    const struct rp_diff_place *a = left, *b = right;
+    if (a->step != b->step)
+        return a->step < b->step ? -1 : 1;
+    if (a->place != b->place)
+        return a->place < b->place ? -1 : 1;
+    return (a->j > b->j) - (a->j < b->j);
+}
+
+/* Sorts what may be listed, and drops what is behind the first ones. */
+static void cut(const struct rp_diff *diff, struct rp_diff_rank *rank)
+{
+    if (rank->listed_count > 1)
+        qsort(rank->listed, rank->listed_count, sizeof(*rank->listed), by_place);
+    if (rank->listed_count > diff->options.top)
+        rank->listed_count = diff->options.top;
+}
+
+/* False: `top` places, of this rank or of ranks before, are in front of it. The first `top` of this rank are sorted. */
+static bool may_be_listed(const struct rp_diff *diff, const struct rp_diff_rank *rank,
+                          const struct rp_diff_place *place)
+{
+    size_t top = diff->options.top;
+    if (top == 0 || (rank->listed_count >= top && by_place(place, &rank->listed[top - 1]) > 0))
+        return false;
+    return diff->point_count < top || is_before(place, &diff->points[top - 1]);
+}
+
+enum rp_status rp_diff_note(struct rp_diff *diff, struct rp_diff_rank *rank, const struct rp_diff_place *noted)
+{
+    struct rp_diff_place place = *noted;
+    place.step = step_of_place(rank, place.place);
+    keep_if_first(diff, rank, &place, RP_DIFF_STRUCTURE, &diff->structure);
+    keep_if_first(diff, rank, &place, RP_DIFF_BIT(RP_DIFF_LAUNCHES), &diff->launches);
+    keep_if_first(diff, rank, &place, RP_DIFF_BIT(RP_DIFF_BYTES), &diff->bytes);
+    if (!may_be_listed(diff, rank, &place))
+        return RP_OK;
+    struct rp_diff_place *listed = rp_table_grow(rank->listed, rank->listed_count, &rank->listed_room, sizeof(*listed));
+    if (listed == NULL)
+        return RP_NO_MEMORY;
+    rank->listed = listed;
+    listed[rank->listed_count++] = place;
+    if (rank->listed_count == diff->options.top || rank->listed_count == 2 * diff->options.top)
+        cut(diff, rank);
+    return RP_OK;
+}
+
+/* How many of the points of ranks before stay in the list. */
+static size_t count_kept(const struct rp_diff *diff, const struct rp_diff_rank *rank)
+{
+    size_t kept = 0, listed = 0;
+    while (kept < diff->point_count && kept + listed < diff->options.top) {
+        if (listed < rank->listed_count && is_before(&rank->listed[listed], &diff->points[kept]))
+            listed++;
+        else
+            kept++;
+    }
+    return kept;
+}
+
+/* From the end, so that no point is written over before it has its new place. */
+void rp_diff_list(struct rp_diff *diff, struct rp_diff_rank *rank)
+{
+    cut(diff, rank);
+    size_t kept = count_kept(diff, rank), listed = diff->options.top - kept;
+    listed = listed < rank->listed_count ? listed : rank->listed_count;
+    diff->point_count = kept + listed;
+    for (size_t at = diff->point_count; listed > 0;) {
+        if (kept > 0 && is_before(&rank->listed[listed - 1], &diff->points[kept - 1]))
+            diff->points[--at] = diff->points[--kept];
+        else
+            diff->points[--at] = complete(diff->modules, rank, &rank->listed[--listed]);
+    }
 }

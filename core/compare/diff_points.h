@@ -8,13 +8,11 @@
 
 #include "core/compare/diff_class.h"
 
-struct rp_diff_place {
-    unsigned classes;
-    uint64_t place; /* as in a point */
-    uint32_t i, j;  /* the left and the right op; RP_PAIR_NONE on the side that has none */
-};
+/* Remembers the place where it is the first of its kind, and if it may be in the list of the first ones. RP_NO_MEMORY.
+ */
+enum rp_status rp_diff_note(struct rp_diff *diff, struct rp_diff_rank *rank, const struct rp_diff_place *noted);
 
-/* Remembers the place where it is the first of its kind, and in the list of the first ones. */
-void rp_diff_note(struct rp_diff *diff, const struct rp_diff_rank *rank, const struct rp_diff_place *place);
+/* After the last place of a rank: puts those into the list that are among the first ones. */
+void rp_diff_list(struct rp_diff *diff, struct rp_diff_rank *rank);
 
 #endif

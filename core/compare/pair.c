@@ -26,22 +26,52 @@ bool rp_pair_same_lane(const struct rp_op *a, const struct rp_op *b)
 
 /* ---------------------------------------------------------------- communicators */
 
-static bool comms_alike(const struct rp_trace_comm *a, const struct rp_trace_comm *b)
+#define ORDER(a, b) ((a) > (b)) - ((a) < (b))
+
+static int by_making(const struct rp_trace_comm *a, const struct rp_trace_comm *b)
 {
-    return a->origin == b->origin && a->nranks == b->nranks && a->rank == b->rank;
+    int order = ORDER(a->origin, b->origin);
+    if (order == 0)
+        order = ORDER(a->nranks, b->nranks);
+    return order != 0 ? order : ORDER(a->rank, b->rank);
 }
 
-const struct rp_trace_comm *rp_pair_comm(const struct rp_trace *trace, const struct rp_trace_comm *comm,
-                                         const struct rp_trace *other)
+static int by_making_and_place(const void *left, const void *right)
 {
-    size_t before = 0;
-    for (const struct rp_trace_comm *c = trace->comms; c < comm; c++)
-        before += comms_alike(c, comm);
-    for (size_t i = 0; i < other->comm_count; i++) {
-        if (comms_alike(&other->comms[i], comm) && before-- == 0)
-            return &other->comms[i];
+    const struct rp_trace_comm *a = *(const struct rp_trace_comm *const *)left;
+    const struct rp_trace_comm *b = *(const struct rp_trace_comm *const *)right;
+    int order = by_making(a, b);
+    return order != 0 ? order : ORDER(a, b);
+}
+
+/* Those that were made alike stand together, in the order of the trace. NULL: no memory. */
+static const struct rp_trace_comm **sort_comms(const struct rp_trace *trace)
+{
+    const struct rp_trace_comm **sorted = malloc((trace->comm_count + 1) * sizeof(const struct rp_trace_comm *));
+    if (sorted == NULL)
+        return NULL;
+    for (size_t i = 0; i < trace->comm_count; i++)
+        sorted[i] = &trace->comms[i];
+    qsort(sorted, trace->comm_count, sizeof(const struct rp_trace_comm *), by_making_and_place);
+    return sorted;
+}
+
+static enum rp_status pair_comms(const struct rp_trace *left, const struct rp_trace *right, struct rp_pairs *pairs)
+{
+    const struct rp_trace_comm **left_comms = sort_comms(left), **right_comms = sort_comms(right);
+    enum rp_status status = left_comms == NULL || right_comms == NULL ? RP_NO_MEMORY : RP_OK;
+    for (size_t i = 0, j = 0; status == RP_OK && i < left->comm_count && j < right->comm_count;) {
+        int order = by_making(left_comms[i], right_comms[j]);
+        if (order == 0) {
+            pairs->right_comm_of[left_comms[i] - left->comms] = (uint32_t)(right_comms[j] - right->comms);
+            pairs->left_comm_of[right_comms[j] - right->comms] = (uint32_t)(left_comms[i] - left->comms);
+        }
+        i += order <= 0;
+        j += order >= 0;
     }
-    return NULL;
+    free(left_comms);
+    free(right_comms);
+    return status;
 }
 
 /* ---------------------------------------------------------------- all lanes */
@@ -53,11 +83,9 @@ static enum rp_status pair_lanes(const struct rp_pair_lanes *left, const struct 
     for (size_t lane = 0; lane < left->lane_count && status == RP_OK; lane++) {
         size_t right_place = right->trace->comm_count;
         if (lane / 2 < left->trace->comm_count) {
-            const struct rp_trace_comm *partner =
-                rp_pair_comm(left->trace, &left->trace->comms[lane / 2], right->trace);
-            if (partner == NULL)
+            right_place = pairs->right_comm_of[lane / 2];
+            if (right_place == RP_PAIR_NONE)
                 continue;
-            right_place = (size_t)(partner - right->trace->comms);
         }
         status = rp_pair_lane(left, lane, right, 2 * right_place + lane % 2, pairs);
     }
@@ -68,7 +96,9 @@ static enum rp_status pair_parts(const struct rp_pair_part *left, const struct r
                                  struct rp_pairs *pairs)
 {
     struct rp_pair_lanes left_lanes = {0}, right_lanes = {0};
-    enum rp_status status = rp_pair_lanes_create(left, &left_lanes);
+    enum rp_status status = pair_comms(left->trace, right->trace, pairs);
+    if (status == RP_OK)
+        status = rp_pair_lanes_create(left, &left_lanes);
     if (status == RP_OK)
         status = rp_pair_lanes_create(right, &right_lanes);
     if (status == RP_OK)
@@ -115,9 +145,11 @@ enum rp_status rp_pair_ops(const struct rp_pair_part *left, const struct rp_pair
                              .left_of = no_partners(right->packed->op_count),
                              .moved = calloc(left->packed->op_count + 1, sizeof(bool)),
                              .step_of = no_partners(left->timeline->count),
-                             .step_alike = calloc(left->timeline->count + 1, sizeof(bool))};
+                             .step_alike = calloc(left->timeline->count + 1, sizeof(bool)),
+                             .right_comm_of = no_partners(left->trace->comm_count),
+                             .left_comm_of = no_partners(right->trace->comm_count)};
     bool has_memory = pairs.right_of != NULL && pairs.left_of != NULL && pairs.moved != NULL && pairs.step_of != NULL &&
-                      pairs.step_alike != NULL;
+                      pairs.step_alike != NULL && pairs.right_comm_of != NULL && pairs.left_comm_of != NULL;
     enum rp_status status = has_memory ? pair_parts(left, right, &pairs) : RP_NO_MEMORY;
     if (status == RP_OK)
         *pairs_out = pairs;
@@ -133,5 +165,7 @@ void rp_pairs_free(struct rp_pairs *pairs)
     free(pairs->moved);
     free(pairs->step_of);
     free(pairs->step_alike);
+    free(pairs->right_comm_of);
+    free(pairs->left_comm_of);
     *pairs = (struct rp_pairs){0};
 }

@@ -43,12 +43,14 @@ struct rp_pair_part {
 };
 
 struct rp_pairs {
-    uint32_t *right_of; /* per op of the left trace: its partner's index in the right one, or RP_PAIR_NONE */
-    uint32_t *left_of;  /* and the other way round */
-    bool *moved;        /* per op of the left trace: it and its partner stand at different places */
-    uint32_t *step_of;  /* per step of the left trace: the right one it is paired with, or RP_PAIR_NONE */
-    bool *step_alike;   /* per step of the left trace: it and its partner have the same ops, in whatever order */
-    bool steps_differ;  /* pair_steps.h */
+    uint32_t *right_of;      /* per op of the left trace: its partner's index in the right one, or RP_PAIR_NONE */
+    uint32_t *left_of;       /* and the other way round */
+    bool *moved;             /* per op of the left trace: it and its partner stand at different places */
+    uint32_t *step_of;       /* per step of the left trace: the right one it is paired with, or RP_PAIR_NONE */
+    bool *step_alike;        /* per step of the left trace: it and its partner have the same ops, in whatever order */
+    bool steps_differ;       /* pair_steps.h */
+    uint32_t *right_comm_of; /* per communicator of the left trace: its partner's index in the right one's, or NONE */
+    uint32_t *left_comm_of;  /* and the other way round */
 };
 
 /* The part of a trace with the steps [first, end); SIZE_MAX: to its end. */
@@ -65,9 +67,5 @@ bool rp_pair_compares(enum rp_op_kind kind);
 
 /* True if both ops, of one trace, are aligned together: same communicator, both on its lane or both not. */
 bool rp_pair_same_lane(const struct rp_op *a, const struct rp_op *b);
-
-/* The communicator of `other` that `comm` of `trace` is paired with, or NULL. */
-const struct rp_trace_comm *rp_pair_comm(const struct rp_trace *trace, const struct rp_trace_comm *comm,
-                                         const struct rp_trace *other);
 
 #endif

@@ -19,7 +19,7 @@ void rp_pair_lanes_free(struct rp_pair_lanes *lanes)
 
 /* ---------------------------------------------------------------- lanes */
 
-static size_t lane_of(const struct rp_trace *trace, const struct rp_op *op)
+size_t rp_pair_lane_of(const struct rp_trace *trace, const struct rp_op *op)
 {
     size_t place = op->comm; /* numbers count up from 0, so it is mostly there */
     if (place >= trace->comm_count || trace->comms[place].number != op->comm) {
@@ -37,14 +37,14 @@ static void sort_by_lane(struct rp_pair_lanes *lanes)
     for (size_t i = part->from; i < part->to; i++) {
         const struct rp_op *op = rp_packed_call_op(part->packed, i);
         if (rp_pair_compares(op->kind))
-            lanes->first[lane_of(trace, op) + 2]++;
+            lanes->first[rp_pair_lane_of(trace, op) + 2]++;
     }
     for (size_t lane = 2; lane < lanes->lane_count + 2; lane++)
         lanes->first[lane] += lanes->first[lane - 1];
     for (size_t i = part->from; i < part->to; i++) {
         const struct rp_op *op = rp_packed_call_op(part->packed, i);
         if (rp_pair_compares(op->kind))
-            lanes->index[lanes->first[lane_of(trace, op) + 1]++] = (uint32_t)i;
+            lanes->index[lanes->first[rp_pair_lane_of(trace, op) + 1]++] = (uint32_t)i;
     }
 }
 

@@ -35,6 +35,9 @@ struct rp_pair_lanes {
     size_t lane_count;
 };
 
+/* The number of an op's lane. */
+size_t rp_pair_lane_of(const struct rp_trace *trace, const struct rp_op *op);
+
 /* RP_NO_MEMORY. The result is to be freed. */
 enum rp_status rp_pair_lanes_create(const struct rp_pair_part *part, struct rp_pair_lanes *lanes_out);
 void rp_pair_lanes_free(struct rp_pair_lanes *lanes);
