@@ -31,7 +31,9 @@ static struct around find_around(const struct rp_packed *packed, const struct rp
 {
     struct around around = {.packed = packed, .side = side};
     size_t before[BEFORE], before_count = 0;
-    for (size_t i = side->index; i-- > 0 && before_count < BEFORE;) {
+    /* the file was read again, and may have become a shorter one */
+    for (size_t i = side->index < packed->op_count ? side->index : packed->op_count;
+         i-- > 0 && before_count < BEFORE;) {
         if (in_lane(side, rp_packed_call_op(packed, i), named))
             before[before_count++] = i;
     }
