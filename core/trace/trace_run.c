@@ -15,15 +15,22 @@
 
 #include "core/log.h"
 
-/* True for "rank-<digits>.rpt". */
-static bool is_rank_file(const char *name)
+/*
+ * True for "rank-<N>.rpt" as it is written: no zero before other digits, and no more than a rank can be. So no two
+ * files are of one rank.
+ */
+static bool is_rank_file(const char *name, int32_t *rank_out)
 {
     static const char prefix[] = "rank-", suffix[] = ".rpt";
     if (strncmp(name, prefix, sizeof prefix - 1) != 0)
         return false;
     const char *number = name + sizeof prefix - 1;
     size_t digits = strspn(number, "0123456789");
-    return digits > 0 && strcmp(number + digits, suffix) == 0;
+    if (digits == 0 || (number[0] == '0' && digits > 1) || strcmp(number + digits, suffix) != 0)
+        return false;
+    unsigned long rank = strtoul(number, NULL, 10);
+    *rank_out = (int32_t)rank;
+    return rank <= INT32_MAX;
 }
 
 /* ---------------------------------------------------------------- its files */
@@ -48,27 +55,21 @@ static int by_rank(const void *left, const void *right)
     return (a->rank > b->rank) - (a->rank < b->rank);
 }
 
-/* What is too large for a rank is the largest one. */
-static int32_t rank_of_name(const char *name)
-{
-    long rank = strtol(strchr(name, '-') + 1, NULL, 10);
-    return rank > INT32_MAX ? INT32_MAX : (int32_t)rank;
-}
-
 static enum rp_status list_directory(struct rp_trace_files *files, DIR *directory, const char *path)
 {
     const struct dirent *entry;
     enum rp_status status = RP_OK;
     while (status == RP_OK && (entry = readdir(directory)) != NULL) {
         char file[PATH_MAX];
-        if (!is_rank_file(entry->d_name))
+        int32_t rank;
+        if (!is_rank_file(entry->d_name, &rank))
             continue;
         int length = snprintf(file, sizeof file, "%s/%s", path, entry->d_name);
         if (length < 0 || (size_t)length >= sizeof file) {
             rp_log(RP_LOG_ERROR, "trace", "%s: the path is too long", path);
             status = RP_IO;
         } else {
-            status = add_file(files, file, rank_of_name(entry->d_name));
+            status = add_file(files, file, rank);
         }
     }
     if (status == RP_OK && files->count == 0) {

@@ -390,3 +390,17 @@ json() {
     [ "$status" = 0 ]
     [ "$(json '[d["verdict"], d["same"], d["classes"]["retimed"], d["step"]["retimed"]]')" = '["retimed", true, 2, true]' ]
 }
+
+# A copy under a name that no recording has is no second file of that rank.
+@test "diff: each rank once" {
+    make_trace a
+    make_trace b resize=1
+    for run in a b; do
+        cp $run/rank-0.rpt $run/rank-00.rpt
+        cp $run/rank-0.rpt $run/rank-4294967296.rpt
+        cp $run/rank-1.rpt $run/rank-99999999999999999999.rpt
+    done
+    reprise diff --json a b
+    [ "$status" = 1 ]
+    python3 -c 'import json; found = json.load(open("out")); assert found["ranks"]["compared"] == 2 and found["ops"]["a"] == 132, found'
+}
