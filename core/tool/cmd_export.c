@@ -186,6 +186,16 @@ static int write_to(struct job *job, FILE *file)
     return RP_EXIT_ERROR;
 }
 
+/* A recording cannot be made again: no export is written over one, of this run or of another, whatever its version. */
+static bool is_trace(const char *path)
+{
+    char cause[RP_TRACE_CAUSE_MAX];
+    struct rp_trace *head = NULL;
+    enum rp_status status = rp_trace_read_head(path, 0, cause, sizeof(cause), &head);
+    rp_trace_free(head);
+    return status == RP_OK || status == RP_VERSION;
+}
+
 static int write_output(struct job *job)
 {
     const char *output = job->arguments->output;
@@ -195,6 +205,10 @@ static int write_output(struct job *job)
     }
     if (output == NULL)
         return write_to(job, stdout);
+    if (is_trace(output)) {
+        rp_tool_error("export", "%s: is a trace, which would be lost; give another file to --output", output);
+        return RP_EXIT_ERROR;
+    }
     FILE *file = fopen(output, "wbe");
     if (file == NULL) {
         rp_tool_error("export", "%s: cannot be opened: %s", output, strerror(errno));

@@ -227,3 +227,16 @@ END
     [ "$(grep -c '^process ' checked)" = 2 ]
     [ "$(grep -c '^slice .* call all-gather ' checked)" -gt 100 ]
 }
+
+@test "export: no trace is written over" {
+    "$BUILD/tests/mktrace" a
+    cp a/rank-1.rpt b
+    ln -s a/rank-0.rpt link
+    for output in a/rank-0.rpt a/rank-1.rpt b link; do
+        refused "$output: is a trace, which would be lost; give another file to --output" a --format chrome -o "$output"
+        refused "$output: is a trace, which would be lost; give another file to --output" a/rank-0.rpt --format jsonl -o "$output"
+    done
+    cmp a/rank-1.rpt b
+    printf '\x63' | dd of=b bs=1 seek=8 conv=notrunc status=none
+    refused "b: is a trace, which would be lost; give another file to --output" a --format chrome -o b
+}
