@@ -91,17 +91,18 @@ static enum rp_status choose_packed(const struct rp_plan_cycle *cycle, uint32_t 
     return RP_OK;
 }
 
-/* Of the same entries, with what can be packed held so. RP_NO_MEMORY. */
-static enum rp_status keep_packed(const struct rp_plan_cycle *cycle, const size_t *next, uint32_t nranks,
-                                  uint64_t budget, uint64_t granule, struct rp_plan *plan_out)
+/* A plan without gathers ahead, of units as they are or, where `packs`, packed if they can be. RP_NO_MEMORY. */
+static enum rp_status keep(const struct rp_plan_cycle *cycle, const size_t *next, uint32_t nranks, uint64_t budget,
+                           uint64_t granule, bool packs, struct rp_plan *plan_out)
 {
     enum rp_status status = make_entries(cycle, plan_out);
 
     if (status != RP_OK)
         return status;
-    plan_out->packs = true;
+    plan_out->packs = packs;
     rp_plan_number_units(next, plan_out);
-    status = choose_packed(cycle, nranks, granule, plan_out);
+    if (packs)
+        status = choose_packed(cycle, nranks, granule, plan_out);
     return status == RP_OK ? rp_plan_keep(next, nranks, budget, granule, plan_out) : status;
 }
 
@@ -110,7 +111,7 @@ static enum rp_status try_packed(const struct rp_plan_cycle *cycle, const size_t
                                  uint64_t budget, uint64_t granule, struct rp_plan *plan)
 {
     struct rp_plan packed = {0};
-    enum rp_status status = keep_packed(cycle, next, nranks, budget, granule, &packed);
+    enum rp_status status = keep(cycle, next, nranks, budget, granule, true, &packed);
 
     if (status == RP_OK && packed.saved > plan->saved) {
         struct rp_plan former = *plan;
@@ -131,11 +132,7 @@ static enum rp_status compile(const struct rp_plan_cycle *cycle, size_t *next, u
     if (status == RP_OK && !rp_plan_cycle_explains(cycle, next, repeats))
         status = RP_NOT_FOUND;
     if (status == RP_OK)
-        status = make_entries(cycle, plan);
-    if (status != RP_OK)
-        return status;
-    rp_plan_number_units(next, plan);
-    status = rp_plan_keep(next, nranks, budget, granule, plan);
+        status = keep(cycle, next, nranks, budget, granule, false, plan);
     if (status == RP_OK)
         status = rp_plan_look_ahead(cycle, next, nranks, budget, granule, ahead, plan);
     if (status == RP_OK && ahead->packs && plan->prefetches == 0)
