@@ -126,13 +126,6 @@ static void drop_slots(struct rp_gather *gather)
     gather->has_slots = false;
 }
 
-static bool store(struct rp_gather *gather, const struct rp_replay_step *step, const struct rp_call_arguments *a)
-{
-    return step->packed
-               ? rp_slots_store_packed(gather->slots, step->slot, a->stream, a->receive, step->bytes, step->serial)
-               : rp_slots_store(gather->slots, step->slot, a->stream, a->receive, step->bytes, step->serial);
-}
-
 static void take_turn(struct rp_gather *gather, const struct rp_nccl *real)
 {
     const struct rp_plan *wants = NULL;
@@ -343,6 +336,13 @@ static bool stores(const struct rp_call *call)
     if (call->step.serve == RP_SERVE_STORE)
         return true;
     return call->step.serve == RP_SERVE_KEEP && call->verdict != RP_VERDICT_YES && call->offer != RP_OFFER_LATE;
+}
+
+static bool store(struct rp_gather *gather, const struct rp_replay_step *step, const struct rp_call_arguments *a)
+{
+    return step->packed
+               ? rp_slots_store_packed(gather->slots, step->slot, a->stream, a->receive, step->bytes, step->serial)
+               : rp_slots_store(gather->slots, step->slot, a->stream, a->receive, step->bytes, step->serial);
 }
 
 /* The real call's result is kept: all of it, or this rank's part, or both. */
