@@ -6,6 +6,7 @@
 # it, so that one that is not made shows.
 
 load place
+load sources
 
 setup() {
     place
@@ -13,11 +14,6 @@ setup() {
 }
 
 # ---------------------------------------------------------------- running
-
-# The environment of a run whose collectives take real time.
-slow() {
-    env FAKE_REALTIME=1 FAKE_LINK_LATENCY_US=1000 "$@"
-}
 
 # replay NAME COMMAND...: the same behind the library; the trace goes to NAME.trace.
 replay() {
@@ -31,17 +27,6 @@ same() {
 }
 
 # ---------------------------------------------------------------- what a trace says
-
-# sources TRACE RANK: of each gather its communicator, position, module, and where its bytes came from, as one word.
-sources() {
-    "$BUILD/reprise" show "$1" --csv --step all --rank "$2" |
-        awk -F, '{ sub(/"network, kept"$/, "kept") } $7 == "all-gather" { print $12, $4, $5, $NF }'
-}
-
-# count TRACE RANK SOURCE: how many gathers came from there.
-count() {
-    sources "$1" "$2" | grep -c " $3\$" || true
-}
 
 # alike TRACE RANKS: no rank served a gather while another did the plain thing. Names are local, and so is why it did.
 alike() {

@@ -8,6 +8,7 @@
 # ask for some, and for what must hold of each.
 
 load place
+load sources
 
 setup() {
     place
@@ -16,10 +17,6 @@ setup() {
 }
 
 # ---------------------------------------------------------------- running
-
-slow() {
-    env FAKE_REALTIME=1 FAKE_LINK_LATENCY_US=1000 "$@"
-}
 
 # as_alone NAME ARGUMENTS...: replayed, the program delivers and ends as alone.
 as_alone() {
@@ -36,22 +33,11 @@ as_alone() {
     done
 }
 
-# sources TRACE RANK: of each gather its position, its module, and where its bytes came from, as one word.
-sources() {
-    "$BUILD/reprise" show "$1" --csv --step all --rank "$2" |
-        awk -F, '{ sub(/"network, kept"$/, "kept") } $7 == "all-gather" { print $4, $5, $NF }'
-}
-
-# count TRACE RANK SOURCE
-count() {
-    sources "$1" "$2" | grep -c " $3\$" || true
-}
-
 # alike TRACE FIRST LAST: these ranks, which share a communicator, served the same gathers, and some.
 alike() {
     local rank
     for ((rank = $2; rank <= $3; rank++)); do
-        sources "$1" $rank | awk '{ print $1, $3 == "memory" ? "served" : "plain" }' | sort -n > "$1.$rank"
+        sources "$1" $rank | awk '{ print $2, $4 == "memory" ? "served" : "plain" }' | sort -n > "$1.$rank"
         grep -q served "$1.$rank"
         cmp "$1.$2" "$1.$rank"
     done
@@ -87,7 +73,7 @@ served() {
     served run 8 1 --steps 18 --edit-weights 15 --edit-rank 6
     for rank in 0 6; do
         [ "$(count run.trace $rank repaired)" -gt 0 ]
-        sources run.trace $rank | awk '/repaired$/ { repaired = 1; module = $2 } / memory$/ && repaired && $2 == module { after = 1 }
+        sources run.trace $rank | awk '/repaired$/ { repaired = 1; module = $3 } / memory$/ && repaired && $3 == module { after = 1 }
             END { exit !(module == "layers.0" && after) }'
     done
 }
