@@ -2,11 +2,14 @@
 # A preset order, end to end: minitrain on the stand-in begins with the order that an earlier run recorded. Every
 # delivered byte, the losses and the exit code are those of the program alone, whatever the trace is.
 #
-# Ranks wait for one another where they log a loss, so none is more than a step ahead: what is proposed in one is seen by
-# all before the next but one.
+# Ranks wait for one another where they log a loss, so none is more than a step ahead. When an arming begins depends on
+# how busy the machine is all the same: that it is the second step where all can, test_replay_preset shows. Here there are
+# so many steps that some arming comes.
 
 bats_require_minimum_version 1.5.0
 load place
+
+STEPS=30
 
 # Most tests begin with this recording.
 setup_file() {
@@ -18,7 +21,7 @@ setup_file() {
 setup() {
     place
     export REPRISE_TRIAL=0
-    train=("$BUILD/minitrain" --ranks 2 --steps 10 --log-every 1 --timeout 60 --checksums)
+    train=("$BUILD/minitrain" --ranks 2 --steps $STEPS --log-every 1 --timeout 60 --checksums)
     [ "$BATS_TEST_TMPDIR" = "$BATS_FILE_TMPDIR" ] || cp -r "$BATS_FILE_TMPDIR"/{order,plain.*} .
 }
 
@@ -40,20 +43,21 @@ gathers() {
         $7 == "all-gather" { print $4, $12, $5, $NF }'
 }
 
-# The step of the first gather from memory on communicator 0, whose calls are as many in each of the 10 steps.
+# The step of the first gather from memory on communicator 0, whose calls are as many in each step; nothing: none is.
 first_hit() {
-    gathers 0 | awk '$2 == 0 { last = $1 }
+    gathers 0 | awk -v steps=$STEPS '$2 == 0 { last = $1 }
         $2 == 0 && $4 == "memory" && first == "" { first = $1 }
-        END { print first == "" ? 99 : int(first * 10 / (last + 1)) + 1 }'
+        END { if (first != "") print int(first * steps / (last + 1)) + 1 }'
 }
 
-# preset: served on all ranks alike; in the second step, or up to two later where ranks are a step apart.
+# preset: served as recorded, on all ranks alike.
 preset() {
     same
     cat run.lines
     grep -q 'armed: .*, in a recorded order$' run.lines
-    diff <(gathers 0 | grep ' memory$' | cut -d' ' -f1,2) <(gathers 1 | grep ' memory$' | cut -d' ' -f1,2)
-    [ "$(first_hit)" -le 4 ]
+    gathers 0 | grep ' memory$' | cut -d' ' -f1,2 > served.0
+    gathers 1 | grep ' memory$' | cut -d' ' -f1,2 > served.1
+    [ -s served.0 ] && cmp served.0 served.1
 }
 
 # learned WHY: one line says why the order is not used, and it is served all the same, in the end.
@@ -63,8 +67,7 @@ learned() {
     [ "$(grep -c 'the recorded order is not used: ' run.lines)" = 1 ]
     grep -q "communicator 0: learning: the recorded order is not used: .*$1" run.lines
     [ "$(grep -c 'in a recorded order' run.lines)" = 0 ]
-    [ "$(first_hit)" -gt 3 ]
-    [ "$(first_hit)" -le 10 ]
+    [ "$(first_hit)" -gt 3 ] # a job that learns sees three steps first
 }
 
 # by_hand RANK=VALUE...: the program is started rank by rank, with REPRISE_ORDER as given for each; empty: not set.
@@ -86,7 +89,7 @@ by_hand() {
 
 # ---------------------------------------------------------------- it fits
 
-@test "from the second step on, or as soon as all can" {
+@test "the order of an earlier run" {
     replay
     preset
 }
@@ -134,12 +137,12 @@ by_hand() {
     replay --eval-every 4
     same
     grep -q 'armed: .*, in a recorded order$' run.lines
-    [ "$(first_hit)" -le 4 ]
+    [ -n "$(first_hit)" ]
 }
 
 @test "a run that leaves the order, and comes back" {
-    result plain "${train[@]}" --skip-layer 6 --edit-weights 8
-    replay --skip-layer 6 --edit-weights 8
+    result plain "${train[@]}" --skip-layer 20 --edit-weights 26
+    replay --skip-layer 20 --edit-weights 26
     preset
     grep -qE ' [1-9][0-9]* repaired' run.lines
 }
@@ -150,7 +153,7 @@ by_hand() {
 }
 
 @test "a rank that dies" {
-    result run "$BUILD/reprise" run --replay trace --order order -- "${train[@]}" --timeout 4 --kill 1:5
+    result run "$BUILD/reprise" run --replay trace --order order -- "${train[@]}" --timeout 4 --kill 1:25
     [ "$(cat run.status)" != 0 ]
     grep -q 'armed: .*, in a recorded order$' run.lines
 }

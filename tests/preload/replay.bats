@@ -13,6 +13,13 @@ setup() {
     train=("$BUILD/minitrain" --timeout 60 --steps 12 --checksums)
 }
 
+# For what is done to a program that is served: so late that it is, also on a busy machine, and stays so.
+LATE=20
+long() {
+    export REPRISE_TRIAL=0
+    train+=(--steps $((LATE + 4)))
+}
+
 # ---------------------------------------------------------------- running
 
 # replay NAME COMMAND...: the same behind the library; the trace goes to NAME.trace.
@@ -137,13 +144,14 @@ served_everywhere() {
 
 # Gathers of layers.0 after the edit: what the edit makes wrong is repaired, and the repaired bytes serve again.
 @test "edited weights are repaired, on all ranks or one" {
+    long
     for rank in -1 1; do
-        served "edit$rank" 2 --edit-weights 10 --edit-rank $rank
+        served "edit$rank" 2 --edit-weights $LATE --edit-rank $rank
         [ "$(count "edit$rank.trace" 0 repaired)" -gt 0 ]
         sources "edit$rank.trace" 0 | awk '/repaired$/ { repaired = 1; module = $3 } /memory$/ && repaired { after[$3]++ }
             END { print module; exit !(module == "layers.0" && after[module] > 0) }'
     done
-    served four 4 --edit-weights 10 --edit-rank 2
+    served four 4 --edit-weights $LATE --edit-rank 2
     [ "$(count four.trace 0 repaired)" -gt 0 ]
 }
 
@@ -264,8 +272,9 @@ unlike() {
 # ---------------------------------------------------------------- strictness
 
 @test "strict: a call outside the order fails, with what was expected and what came" {
+    long
     export REPRISE_STRICT=1
-    replay run "${train[@]}" --skip-layer 10 --ranks 4
+    replay run "${train[@]}" --skip-layer $LATE --ranks 4
     cat run.all
     [ "$(cat run.status)" = 1 ]
     # All ranks, since they diverge alike. A layer less: the root's gather comes where the last layer's is due.
@@ -276,7 +285,8 @@ unlike() {
 }
 
 @test "strict: what is inside the order, or foreign to it, passes" {
-    REPRISE_STRICT=1 served run 2 --log-every 3 --sendrecv --edit-weights 10
+    long
+    REPRISE_STRICT=1 served run 2 --log-every 3 --sendrecv --edit-weights $LATE
 }
 
 # ---------------------------------------------------------------- memory
@@ -295,23 +305,25 @@ unlike() {
 }
 
 @test "a program that needs the memory gets it" {
+    long
     # Slots of replay take more than the 4 MiB that the program leaves free.
     export FAKE_MEMORY_MB=64 REPRISE_BUDGET=32M
-    served run 2 --allocate 1:10
+    served run 2 --allocate 1:$LATE
 }
 
 @test "a failed allocation of the program is tried again without the slots" {
+    long
     export FAKE_MEMORY_MB=64 REPRISE_BUDGET=32M
-    "$BUILD/reprise" run --record calls -- "${train[@]}" --allocate 1:10 > /dev/null
+    "$BUILD/reprise" run --record calls -- "${train[@]}" --allocate 1:$LATE > /dev/null
     last=$("$BUILD/reprise" show calls --csv --all-ops --step all --rank 1 | awk -F, '$7 == "malloc"' | wc -l)
     # The end of the run allocates once more, for the checksum of the weights.
     export FAKE_FAULT=malloc:rank=1,n=$((last - 1))
-    result alone "${train[@]}" --allocate 1:10 --timeout 2
+    result alone "${train[@]}" --allocate 1:$LATE --timeout 2
     [ "$(cat alone.status)" != 0 ]
     grep -q 'rank 1. error: cudaMalloc(&memory' alone.err
-    replay run "${train[@]}" --allocate 1:10 --timeout 5
+    replay run "${train[@]}" --allocate 1:$LATE --timeout 5
     unset FAKE_FAULT
-    result plain "${train[@]}" --allocate 1:10
+    result plain "${train[@]}" --allocate 1:$LATE
     same plain run
     [ "$(count run.trace 0 memory)" -gt 0 ]
 }
@@ -319,7 +331,8 @@ unlike() {
 # ---------------------------------------------------------------- ends
 
 @test "a rank that is killed: the others' watchdogs abort, as without us" {
-    kill=(--kill 1:10 --timeout 2)
+    long
+    kill=(--kill 1:$LATE --timeout 2)
     for ranks in 2 4; do
         result plain$ranks slow "${train[@]}" --ranks $ranks "${kill[@]}" &
         replay run$ranks "${train[@]}" --ranks $ranks "${kill[@]}" &

@@ -70,7 +70,7 @@ served() {
 }
 
 @test "a rank that edits: repaired on all, and served again" {
-    served run 8 1 --steps 18 --edit-weights 15 --edit-rank 6
+    served run 8 1 --steps 24 --edit-weights 21 --edit-rank 6
     for rank in 0 6; do
         [ "$(count run.trace $rank repaired)" -gt 0 ]
         sources run.trace $rank | awk '/repaired$/ { repaired = 1; module = $3 } / memory$/ && repaired && $3 == module { after = 1 }
@@ -79,14 +79,14 @@ served() {
 }
 
 @test "a rank that edits: repaired in its copy of the model, and in no other" {
-    served run 4 2 --steps 18 --copies 2 --edit-weights 15 --edit-rank 3
+    served run 4 2 --steps 24 --copies 2 --edit-weights 21 --edit-rank 3
     [ "$(count run.trace 0 repaired)" = 0 ]
     [ "$(count run.trace 2 repaired)" -gt 0 ]
     [ "$(count run.trace 2 repaired)" = "$(count run.trace 3 repaired)" ]
 }
 
 @test "a rank that is killed: the others end as without us" {
-    train+=(--steps 18 --kill 5:15 --timeout 2)
+    train+=(--steps 24 --kill 5:21 --timeout 2)
     for arguments in "--ranks 8" "--ranks 8 --copies 2"; do
         read -ra words <<< "$arguments"
         rm -rf run.trace
