@@ -31,21 +31,6 @@ static enum rp_status sort_by_size(struct rp_draft *draft)
     return RP_OK;
 }
 
-/* Along the links from each gather that repeats none. */
-static void find_heads(struct rp_draft *draft)
-{
-    const struct rp_model_entry *entries = draft->model->entries;
-
-    for (size_t place = 0; place < draft->model->count; place++)
-        draft->head[place] = RP_NO_PLACE;
-    for (size_t head = 0; head < draft->model->count; head++) {
-        if (entries[head].before != RP_NO_PLACE)
-            continue;
-        for (size_t place = head; place != RP_NO_PLACE; place = entries[place].after)
-            draft->head[place] = head;
-    }
-}
-
 /* As many as the budget has room for, or one for each user. */
 static size_t most_buffers(const struct rp_draft *draft, const uint64_t *bytes, size_t users)
 {
@@ -75,20 +60,18 @@ enum rp_status rp_draft_make(struct rp_model *model, const struct rp_plan *plan,
     draft.unit_bytes = calloc(count, sizeof(*draft.unit_bytes));
     draft.shard_bytes = calloc(count, sizeof(*draft.shard_bytes));
     draft.by_size = calloc(count, sizeof(*draft.by_size));
-    draft.head = calloc(count, sizeof(*draft.head));
     draft.choices = calloc(count, sizeof(*draft.choices));
     draft.slot = calloc(count, sizeof(*draft.slot));
     draft.snapshot = calloc(count, sizeof(*draft.snapshot));
     draft.reached = calloc(count, sizeof(*draft.reached));
     *draft_out = draft;
-    if (draft.unit_bytes == NULL || draft.shard_bytes == NULL || draft.by_size == NULL || draft.head == NULL ||
-        draft.choices == NULL || draft.slot == NULL || draft.snapshot == NULL || draft.reached == NULL)
+    if (draft.unit_bytes == NULL || draft.shard_bytes == NULL || draft.by_size == NULL || draft.choices == NULL ||
+        draft.slot == NULL || draft.snapshot == NULL || draft.reached == NULL)
         return RP_NO_MEMORY;
     for (size_t place = 0; place < count; place++) {
         draft.unit_bytes[place] = rp_plan_granules(plan->entries[place].bytes, nranks, granule);
         draft.shard_bytes[place] = rp_plan_granules(plan->entries[place].bytes, 1, granule);
     }
-    find_heads(draft_out);
     enum rp_status status = sort_by_size(draft_out);
     if (status == RP_OK)
         status = make_pools(draft_out);
@@ -104,7 +87,6 @@ void rp_draft_free(struct rp_draft *draft)
     free(draft->unit_bytes);
     free(draft->shard_bytes);
     free(draft->by_size);
-    free(draft->head);
     free(draft->choices);
     free(draft->slot);
     free(draft->snapshot);
@@ -221,7 +203,7 @@ bool rp_draft_keep(struct rp_draft *draft, size_t place, uint64_t limit)
 
 struct rp_span rp_draft_snapshot_span(const struct rp_draft *draft, size_t place)
 {
-    size_t head = draft->head[place];
+    size_t head = draft->model->entries[place].head;
     if (head == RP_NO_PLACE)
         return (struct rp_span){.first = 0, .length = draft->model->count};
     return (struct rp_span){.first = head, .length = rp_model_distance(draft->model, head, place) + 1};

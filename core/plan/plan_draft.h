@@ -23,7 +23,6 @@ struct rp_draft {
     uint64_t *unit_bytes, *shard_bytes; /* of a place, in whole granules: the gathered unit, this rank's part */
     size_t *by_size;                    /* places of gathers, largest first, then the last in the cycle */
     size_t gathers;
-    size_t *head; /* of a place: the first of its generation; RP_NO_PLACE: its unit does not change */
     size_t units;
     uint64_t budget, extra;
 

@@ -89,6 +89,52 @@ static void set_generations(struct rp_model *model, const struct rp_plan_cycle *
     }
 }
 
+static void set_winds(struct rp_model *model, size_t first, bool winds)
+{
+    size_t place = first;
+
+    do {
+        model->entries[place].winds = winds;
+        place = model->entries[place].after;
+    } while (place != RP_NO_PLACE && place != first);
+}
+
+/* Along the links from each gather that repeats none. */
+static void follow_heads(struct rp_model *model)
+{
+    for (size_t place = 0; place < model->count; place++)
+        model->entries[place].head = RP_NO_PLACE;
+    for (size_t head = 0; head < model->count; head++) {
+        if (model->entries[head].before != RP_NO_PLACE)
+            continue;
+        size_t length = 0;
+        for (size_t place = head; place != RP_NO_PLACE; place = model->entries[place].after) {
+            length += place == head ? 0 : rp_model_distance(model, model->entries[place].before, place);
+            model->entries[place].head = head;
+        }
+        set_winds(model, head, length >= model->count);
+    }
+}
+
+static bool is_over_the_end(const struct rp_model *model, size_t place)
+{
+    return model->entries[place].before != RP_NO_PLACE && model->entries[place].before >= place;
+}
+
+/* Links that go round: once in a cycle, if one of them leads over its end. */
+static void follow_rings(struct rp_model *model)
+{
+    for (size_t first = 0; first < model->count; first++) {
+        if (model->entries[first].head != RP_NO_PLACE || model->entries[first].winds || !is_over_the_end(model, first))
+            continue;
+        size_t place = model->entries[first].after;
+        while (!is_over_the_end(model, place))
+            place = model->entries[place].after;
+        if (place != first)
+            set_winds(model, first, true);
+    }
+}
+
 static void set_reach(struct rp_model *model)
 {
     size_t began = 0;
@@ -96,9 +142,9 @@ static void set_reach(struct rp_model *model)
         struct rp_model_entry *entry = &model->entries[place];
         size_t reach = 0;
         began = entry->begins ? place : began;
-        if (entry->gather && entry->before != RP_NO_PLACE)
+        if (entry->gather && !entry->winds && entry->before != RP_NO_PLACE)
             reach = rp_model_distance(model, entry->before, place) - 1;
-        else if (entry->gather && entry->live)
+        else if (entry->gather && !entry->winds && entry->live)
             reach = place - began;
         entry->reach = (uint32_t)(reach < RP_PLAN_LOOKAHEAD ? reach : RP_PLAN_LOOKAHEAD);
     }
@@ -121,6 +167,8 @@ enum rp_status rp_model_make(const struct rp_plan_cycle *cycle, const size_t *ne
     }
     set_entries(model_out, cycle, next, nranks, ahead);
     set_generations(model_out, cycle);
+    follow_heads(model_out);
+    follow_rings(model_out);
     set_reach(model_out);
     model_out->known.plain = rp_model_run(model_out, plain, NULL);
     free(plain);

@@ -52,15 +52,18 @@ static bool ends_run(const struct rp_draft *draft, size_t place)
         return false;
     if (!goes_on(draft, place))
         return true;
-    return draft->head[place] == RP_NO_PLACE && entry->before >= place && run_to(draft, place).first == place &&
+    return entry->head == RP_NO_PLACE && entry->before >= place && run_to(draft, place).first == place &&
            draft->choices[place].action == RP_PLAN_KEEP;
 }
 
+/* One that is longer than a cycle would meet itself in its slot. */
 static bool place_run(struct rp_draft *draft, const struct run *run)
 {
     uint64_t bytes = draft->unit_bytes[run->last];
-    uint32_t slot = rp_pool_find(&draft->slots, bytes, run->span);
 
+    if (run->span.length > draft->model->count)
+        return false;
+    uint32_t slot = rp_pool_find(&draft->slots, bytes, run->span);
     if (slot == RP_NO_SLOT) {
         if (!rp_draft_may_grow(draft, bytes, 0, UINT64_MAX, draft->prefetches > 0))
             return false;
@@ -138,7 +141,7 @@ static void find_reached(struct rp_draft *draft)
 static bool place_snapshot(struct rp_draft *draft, size_t place)
 {
     uint32_t unit = draft->plan[place].unit;
-    size_t head = draft->head[place];
+    size_t head = draft->model->entries[place].head;
     struct rp_span span = {.first = head == RP_NO_PLACE ? 0 : head, .length = draft->reached[unit]};
 
     if (span.length == 0 || draft->snapshot[unit] != RP_NO_SLOT)

@@ -18,7 +18,7 @@ static bool leaves_unit(const struct rp_search *search, size_t place)
 
 static size_t behind_head(const struct rp_search *search, size_t place)
 {
-    size_t head = search->draft.head[place];
+    size_t head = search->model.entries[place].head;
     return head == RP_NO_PLACE || head == place ? 0 : rp_model_distance(&search->model, head, place);
 }
 

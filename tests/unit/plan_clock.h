@@ -133,14 +133,30 @@ static inline size_t places_from(const struct facts *facts, size_t from, size_t 
     return (to + facts->count - from - 1) % facts->count + 1;
 }
 
-/* Linked as far back as a cycle. */
+/* Linked as far back as a cycle; inside of one, if the cycle before has the same there. */
 static inline size_t find_before(const struct world *world, const struct facts *facts, size_t item, size_t place)
 {
+    const struct rp_learned *items = world->lane->items;
+    bool inside = false;
     for (size_t back = 1; back <= facts->count && back <= item; back++) {
-        if (same_bytes(&world->lane->items[item], &world->lane->items[item - back]))
+        if (!same_bytes(&items[item], &items[item - back]))
+            continue;
+        if (back > place)
+            return inside ? NOTHING : place_before(facts, place, back);
+        if (same_bytes(&items[item - facts->count], &items[item - facts->count - back]))
             return place_before(facts, place, back);
+        inside = true;
     }
     return NOTHING;
+}
+
+static inline bool is_new(const struct world *world, size_t item)
+{
+    for (size_t i = 0; i < item; i++) {
+        if (same_bytes(&world->lane->items[item], &world->lane->items[i]))
+            return false;
+    }
+    return true;
 }
 
 static inline size_t find_head(const struct facts *facts, size_t place)
@@ -152,6 +168,26 @@ static inline size_t find_head(const struct facts *facts, size_t place)
         head = facts->at[head].before;
     }
     return NOTHING;
+}
+
+/* Nothing is gathered ahead where the gathers of one content, back from `last`, take more than a cycle. */
+static inline void bound_winding(struct facts *facts, size_t last)
+{
+    size_t place = last, length = 0;
+    do {
+        if (facts->at[place].before == NOTHING) {
+            length++; /* the head itself */
+            break;
+        }
+        length += places_from(facts, facts->at[place].before, place);
+        place = facts->at[place].before;
+    } while (place != last);
+    for (place = last; length > facts->count && place != NOTHING;) {
+        facts->at[place].reach = 0;
+        place = facts->at[place].before;
+        if (place == last)
+            break;
+    }
 }
 
 /* The lane has nothing small in it. */
@@ -176,7 +212,7 @@ static inline struct facts *facts_of(const struct world *world, const struct rp_
     }
     for (size_t place = 0; place < plan->count; place++) {
         struct fact *fact = &facts->at[place];
-        bool fresh = fact->gather && fact->before == NOTHING;
+        bool fresh = fact->gather && is_new(world, plan->first + place);
         fact->begins = place == 0 || (fresh && reduced);
         began = fact->begins ? place : began;
         reduced = (reduced && !fresh) || !fact->gather;
@@ -186,6 +222,8 @@ static inline struct facts *facts_of(const struct world *world, const struct rp_
         else if (fact->live)
             fact->reach = place - began;
     }
+    for (size_t place = 0; place < plan->count; place++)
+        bound_winding(facts, place);
     return facts;
 }
 

@@ -345,11 +345,22 @@ static bool check(const struct world *world)
 
 #define WORD_MOST 80u
 
+/* Contents that change `parts` times a cycle, and of which each comes again after `period` changes. */
+struct rotation {
+    size_t parts, period;
+};
+
+static uint64_t rotated(const struct rotation *rotation, uint64_t cycle, size_t at, size_t length)
+{
+    return 1000 + (cycle * rotation->parts + at * rotation->parts / length) % rotation->period;
+}
+
 static struct world *random_world(void)
 {
+    struct rotation rotation = {.parts = 1 + below(4), .period = 1 + below(4)};
     struct world *world = world_make(2 + (uint32_t)below(7));
     size_t length = 2 + below(WORD_MOST - 2), units = 1 + below(length), sizes = 1 + below(4), word[WORD_MOST];
-    size_t reductions = below(6), frozen = below(3), live = below(4), busy = 1 + below(5000), gaps[WORD_MOST];
+    size_t rotating = below(3) == 0 ? below(6) : 0, reductions = below(6), frozen = below(3), live = below(4), busy = 1 + below(5000), gaps[WORD_MOST];
     for (size_t i = 0; i < length; i++) {
         word[i] = below(12) < reductions && i > 0 ? NOTHING : below(units);
         gaps[i] = below(5) == 0 ? 0 : below(busy);
@@ -362,7 +373,11 @@ static struct world *random_world(void)
                 add_reduce(world->lane, MIB);
                 continue;
             }
-            add_gather(world->lane, (1 + word[i] % sizes) * MIB, word[i], word[i] % 7 < frozen ? 0 : version);
+            uint64_t bytes = (1 + word[i] % sizes) * MIB;
+            if (word[i] % 5 < rotating)
+                add_gather(world->lane, bytes, word[i], rotated(&rotation, cycle, i, length));
+            else
+                add_gather(world->lane, bytes, word[i], word[i] % 7 < frozen ? 0 : version);
             world_live(world, word[i] % 4 < live);
         }
     }
