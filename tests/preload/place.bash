@@ -30,6 +30,12 @@ shared_python() {
     export PYTHONHOME
 }
 
+# interrupted LINES: what we print says that an arming ended since a rank waited longer than it may, as on a machine that is
+# busy with other things. A test that is about what is served then tries again.
+interrupted() {
+    grep -qE 'waited longer than the bound|another rank ended the arming' "$1"
+}
+
 # result NAME COMMAND...: what it prints, but for the measured time, and how it ends: NAME.out, .err (of several ranks, so
 # sorted) and .status. Lines of ours go to NAME.lines.
 result() {

@@ -274,8 +274,12 @@ unlike() {
 @test "strict: a call outside the order fails, with what was expected and what came" {
     long
     export REPRISE_STRICT=1
-    replay run "${train[@]}" --skip-layer $LATE --ranks 4
-    cat run.all
+    for _ in 1 2 3 4 5; do
+        rm -rf run.trace
+        replay run "${train[@]}" --skip-layer $LATE --ranks 4
+        cat run.all
+        if [ "$(cat run.status)" != 0 ] || ! interrupted run.lines; then break; fi
+    done
     [ "$(cat run.status)" = 1 ]
     # All ranks, since they diverge alike. A layer less: the root's gather comes where the last layer's is due.
     for rank in 0 1 2 3; do
