@@ -14,12 +14,12 @@ import json
 import os
 import pathlib
 import shutil
+import socket
 import subprocess
 import sys
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-FIRST_PORT = 29600
 LIMIT_S = 240  # of one run
 
 counts = {"passed": 0, "failed": 0, "left out": 0}
@@ -50,6 +50,13 @@ def summary():
     return 1 if counts["failed"] else 0
 
 
+def free_port():
+    """A port of this host that nobody listens on, as text: checks may run beside one another, and beside other jobs."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return str(listener.getsockname()[1])
+
+
 def ended(process, until):
     """Its exit code; "too long", and it is killed, if it has not ended by then."""
     try:
@@ -74,8 +81,7 @@ class Runner:
 
     def command(self, name):
         arguments, how = self.runs[name][:2]
-        port = FIRST_PORT + list(self.runs).index(name)
-        launcher = ["-m", "torch.distributed.run", f"--nproc_per_node={self.ranks}", f"--master_port={port}"]
+        launcher = ["-m", "torch.distributed.run", f"--nproc_per_node={self.ranks}", f"--master_port={free_port()}"]
         command = [sys.executable, *launcher, str(self.program(name)), *self.common, *arguments]
         if how in ("record", "replay"):
             command = [str(self.reprise), "run", f"--{how}", str(self.out / name), "--", *command]
@@ -111,8 +117,7 @@ class Runner:
     def run_by_hand(self, name):
         """Without a launcher, which would end all ranks when one has ended, "plain" or "replay": exit codes by rank, and seconds."""
         arguments, how = self.runs[name][:2]
-        port = str(FIRST_PORT + list(self.runs).index(name))
-        common = dict(self.environment, WORLD_SIZE=str(self.ranks), MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+        common = dict(self.environment, WORLD_SIZE=str(self.ranks), MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port())
         if how == "replay":
             common.update(LD_PRELOAD=str(self.library), REPRISE_MODE="replay", REPRISE_TRACE=str(self.out / name))
         shutil.rmtree(self.out / name, ignore_errors=True)
