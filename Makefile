@@ -59,7 +59,7 @@ help:
 	@echo 'demo            record and replay small sharded runs and look at them; needs no GPU'
 	@echo 'explore         every interleaving of ranks through the agreement'
 	@echo 'chaos           N=1000 SEED=1 MODE=replay: random programs behind the library'
-	@echo 'fuzz            TARGET=trace SECONDS=600: libFuzzer on a reader (options, rules, trace); needs clang'
+	@echo 'fuzz            TARGET=trace SECONDS=600: libFuzzer on a reader or the planner (options, plan, rules, trace); needs clang'
 	@echo 'bench           measure on this machine'
 	@echo 'lint            formatting, static analysis, layers, exports, documents'
 	@echo 'asan, tsan      the tests under the address and undefined-behaviour, or the thread sanitizer'

@@ -1,7 +1,7 @@
 # Fuzzing. In `make test`: every target over its corpus, by the compiler at hand, without libFuzzer. By hand:
 #   make fuzz TARGET=trace SECONDS=600    clang's libFuzzer with the address and undefined-behaviour sanitizers
 #   make fuzz-keep TARGET=trace           what that found anew, as far as it reaches new code, into the kept corpus
-FUZZ_TARGETS := options rules trace
+FUZZ_TARGETS := options plan rules trace
 CORPUS_TESTS := $(FUZZ_TARGETS:%=$(BUILD)/tests/corpus_%)
 TESTS += $(CORPUS_TESTS)
 
