@@ -289,6 +289,7 @@ int main(int argc, char **argv)
 {
     static char folder[PATH_MAX / 2], link[PATH_MAX];
     struct chaos_settings settings;
+    setvbuf(stdout, NULL, _IOLBF, 0); /* a failure is said when it happens, not at the end of a long run */
     chaos_options_read(&settings, argc, argv);
     scratch_make(&settings, folder, link);
     settings.preload = link;
