@@ -59,6 +59,17 @@ shell_scripts() {
     shellcheck "${scripts[@]}" && shellcheck -s bats -e SC2030,SC2031 "${bats[@]}"
 }
 
+# A test goes on behind a false `A` of `A && B`, unless that is its last line: each assertion has a line of its own.
+assertions() {
+    awk '/^[[:space:]]*(#|$)/ { next }
+        held != "" && !/^[[:space:]]*}/ { print held; found = 1 }
+        { held = "" }
+        /^[[:space:]]+(\[.* \]|(cmp|diff|grep|has) .*) && / && !/ \|\| / && !/ && (break|continue|return)/ {
+            held = FILENAME ":" FNR ": " $0
+        }
+        END { exit found }' "${bats[@]}"
+}
+
 # README's table is the one that the options print.
 options_table() {
     local printed
@@ -85,6 +96,7 @@ check formatting "clang-format"
 check tidy "clang-tidy"
 check second_opinion "cppcheck"
 check shell_scripts "shellcheck"
+check assertions "assertions on a line of their own"
 check scripts/check_layers.sh "layers"
 check scripts/check_exports.sh "exports"
 check options_table "README's table of options"

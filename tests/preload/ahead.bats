@@ -20,7 +20,9 @@ prefetched() {
 
 # The run "ahead" is as "plain", and gathers ahead were served.
 as_alone() {
-    cmp plain.out ahead.out && diff plain.err ahead.err && diff plain.status ahead.status
+    cmp plain.out ahead.out
+    diff plain.err ahead.err
+    diff plain.status ahead.status
     [ "$(cat plain.status)" = 0 ]
     grep -q ' gathered ahead$' ahead.lines
     [ "$(prefetched ahead)" -gt 20 ]
@@ -97,7 +99,9 @@ fresh() {
 @test "a host that waits for another" {
     result plain "${train[@]}" --host-wait
     REPRISE_PREFETCH=1 REPRISE_BUDGET=128K result ahead "$BUILD/reprise" run --replay trace -- "${train[@]}" --host-wait
-    cmp plain.out ahead.out && diff plain.err ahead.err && diff plain.status ahead.status
+    cmp plain.out ahead.out
+    diff plain.err ahead.err
+    diff plain.status ahead.status
     grep -q ' gathered ahead$' ahead.lines
 }
 

@@ -23,7 +23,9 @@ fails() {
     shift
     reprise "$@"
     cat out err
-    [ "$status" = 2 ] && [ ! -s out ] && [ "$(wc -l < err)" = 1 ]
+    [ "$status" = 2 ]
+    [ ! -s out ]
+    [ "$(wc -l < err)" = 1 ]
     # shellcheck disable=SC2053 # a glob is meant
     [[ $(cat err) == $expected ]]
 }

@@ -84,7 +84,8 @@ refused() {
     both_hold_the_same a
     "$BUILD/tests/mktrace" none steps=0
     both_hold_the_same none
-    [ "$(grep -c '^process ' checked)" = 2 ] && [ "$(grep -vc '^process ' checked)" = 0 ]
+    [ "$(grep -c '^process ' checked)" = 2 ]
+    [ "$(grep -vc '^process ' checked)" = 0 ]
     export_as jsonl none
     [ ! -s jsonl ]
     "$BUILD/tests/mktrace" odd odd=1 names=0
@@ -143,16 +144,19 @@ END
     local status=0
     "$BUILD/reprise" export a --format chrome --output chrome 2> err || status=$?
     cat err
-    [ "$status" = 1 ] && [ "$(wc -l < err)" = 2 ]
+    [ "$status" = 1 ]
+    [ "$(wc -l < err)" = 2 ]
     [ "$(tail -1 err)" = "reprise export: 1 of 3 ranks could not be read, and are not in what was written" ]
     python3 "$check" chrome chrome > checked
     [ "$(grep -o '^process [0-9]* rank [0-9]' checked | cut -d' ' -f4 | tr '\n' ' ')" = "0 2 " ]
     status=0
     "$BUILD/reprise" export a --format jsonl --rank 2 > out 2> err || status=$?
-    [ "$status" = 0 ] && [ -s out ]
+    [ "$status" = 0 ]
+    [ -s out ]
     status=0
     "$BUILD/reprise" export a --format jsonl --rank 1 > out 2> err || status=$?
-    [ "$status" = 2 ] && [ ! -s out ]
+    [ "$status" = 2 ]
+    [ ! -s out ]
     [ "$(tail -1 err)" = "reprise export: a: the trace of rank 1 cannot be read" ]
 }
 

@@ -99,7 +99,8 @@ END
     for rank in 0 1 2 3; do
         grep "^rank $rank .* op all-gather " a | sed "s/^rank $rank //" > "gathers.$rank"
         grep "^rank $rank .* op reduce-scatter " a | sed "s/^rank $rank //" > "reductions.$rank"
-        [ -s "gathers.$rank" ] && [ -s "reductions.$rank" ]
+        [ -s "gathers.$rank" ]
+        [ -s "reductions.$rank" ]
         cmp gathers.0 "gathers.$rank"
     done
     [ "$(sums reductions.1 | sort -u | wc -l)" -gt 1 ]

@@ -33,7 +33,9 @@ replay() { result run "$BUILD/reprise" run --replay trace --order order -- "${tr
 
 # The run is as "plain".
 same() {
-    cmp plain.out run.out && diff plain.err run.err && diff plain.status run.status
+    cmp plain.out run.out
+    diff plain.err run.err
+    diff plain.status run.status
     [ "$(cat run.status)" = 0 ]
 }
 
@@ -79,7 +81,7 @@ by_hand() {
             timeout 60 "${train[@]}" > "out.$rank" 2> "err.$rank" 3>&- &
     done
     wait
-    cat out.[01] > run.raw
+    { grep -hv '^{' out.[01] && grep -h '^{' out.[01]; } > run.raw
     sed 's/, "step_ms_median.*//' run.raw > run.out
     cat err.[01] | grep '^reprise: ' > run.lines || true
     cat err.[01] | grep -v '^reprise: ' | sort > run.err || true

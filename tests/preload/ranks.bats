@@ -26,7 +26,8 @@ golden() {
 
 same_text() {
     ranks "$1"
-    [ "$status" = "$2" ] && [ ! -s err ]
+    [ "$status" = "$2" ]
+    [ ! -s err ]
     diff "$BATS_TEST_DIRNAME/../data/golden/ranks-$1.txt" out
 }
 
@@ -39,7 +40,8 @@ fails() {
     local expected=$1
     shift
     ranks "$@"
-    [ "$status" = 2 ] && [ ! -s out ]
+    [ "$status" = 2 ]
+    [ ! -s out ]
     # shellcheck disable=SC2053 # a glob is meant
     [[ $(head -1 err) == $expected ]]
 }
@@ -97,10 +99,12 @@ fails() {
 @test "empty, of one call, cut anywhere" {
     "$BUILD/tests/mktrace" empty steps=0
     ranks empty
-    [ "$status" = 0 ] && [ "$(head -1 out)" = "ranks agree: 2 ranks, 2 communicators, 0 collectives" ]
+    [ "$status" = 0 ]
+    [ "$(head -1 out)" = "ranks agree: 2 ranks, 2 communicators, 0 collectives" ]
     "$BUILD/tests/mktrace" one steps=1 layers=0 receive=1
     ranks one
-    [ "$status" = 0 ] && [ "$(head -1 out)" = "ranks agree: 2 ranks, 2 communicators, 1 collective, 2 messages" ]
+    [ "$status" = 0 ]
+    [ "$(head -1 out)" = "ranks agree: 2 ranks, 2 communicators, 1 collective, 2 messages" ]
 
     "$BUILD/tests/mktrace" a receive=1
     local bytes
@@ -109,7 +113,8 @@ fails() {
         head -c $bytes a/rank-0.rpt > "cut$bytes/rank-0.rpt"
         cp a/rank-1.rpt "cut$bytes/"
         ranks "cut$bytes"
-        [ "$status" = 1 ] && [ ! -s err ]
+        [ "$status" = 1 ]
+        [ ! -s err ]
         grep -q '^   0 .* cut short' out
     done
     mkdir cut10
@@ -138,9 +143,11 @@ fails() {
     grep -qx 'the trace of rank 1 cannot be read: byte [0-9]*: .*' out
     grep -qx 'the trace of rank 3 cannot be read: byte 8: the trace has another version, 99.*' out
     [ "$(grep -c 'no trace of' out)" = 0 ]
-    [ "$(grep -c '^reprise: error trace: unreadable/rank-[13].rpt: byte ' err)" = 2 ] && [ "$(wc -l < err)" = 2 ]
+    [ "$(grep -c '^reprise: error trace: unreadable/rank-[13].rpt: byte ' err)" = 2 ]
+    [ "$(wc -l < err)" = 2 ]
     ranks unreadable --csv
-    [ "$status" = 1 ] && [ "$(cut -d, -f1 out | tr '\n' ' ')" = "rank 0 1 2 3 " ]
+    [ "$status" = 1 ]
+    [ "$(cut -d, -f1 out | tr '\n' ' ')" = "rank 0 1 2 3 " ]
     grep -q '^3,,"unreadable: byte 8: .*",,,,,,,,,,$' out
     ranks unreadable --json
     [ "$status" = 1 ]
@@ -151,9 +158,12 @@ fails() {
     "$BUILD/tests/mktrace" both ranks=4 only=2 skip=1
     printf '\x63' | dd of=both/rank-0.rpt bs=1 seek=8 conv=notrunc status=none
     ranks both
-    [ "$status" = 1 ] && [[ $(head -1 out) == "ranks disagree: "* ]]
+    [ "$status" = 1 ]
+    [[ $(head -1 out) == "ranks disagree: "* ]]
     grep -q '^the trace of rank 0 cannot be read: ' out
-    cp both/rank-0.rpt both/rank-1.rpt && cp both/rank-0.rpt both/rank-2.rpt && cp both/rank-0.rpt both/rank-3.rpt
+    cp both/rank-0.rpt both/rank-1.rpt
+    cp both/rank-0.rpt both/rank-2.rpt
+    cp both/rank-0.rpt both/rank-3.rpt
     fails "reprise: error trace: both/rank-0.rpt: byte 8: the trace has another version*" both
 }
 

@@ -12,7 +12,8 @@ setup() {
 
 # run_plain COMMAND...: what the program does alone, into results/plain.*.
 run_plain() {
-    rm -rf work && mkdir work
+    rm -rf work
+    mkdir work
     local status=0
     (cd work && exec "$@") > results/plain.out 2> results/plain.err < /dev/null || status=$?
     echo $status > results/plain.status
@@ -23,7 +24,8 @@ run_plain() {
 run_with() {
     local mode=$1 status=0
     shift
-    rm -rf work && mkdir work
+    rm -rf work
+    mkdir work
     (
         cd work || exit 99
         [ "$mode" = unset ] || export REPRISE_MODE=$mode

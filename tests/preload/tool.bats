@@ -19,7 +19,10 @@ setup() {
     fails "reprise: error trace: nowhere: cannot be opened: *" diff nowhere a
     ln -s loop a/loop # root may read everything, but not this
     ln -s loop a/rank-2.rpt
-    fails "reprise: error trace: a/rank-2.rpt: cannot be opened: Too many levels of symbolic links" show a
+    reprise show a
+    [ "$status" = 0 ]
+    [ "$(cat err)" = "reprise: error trace: a/rank-2.rpt: cannot be opened: Too many levels of symbolic links" ]
+    grep -q "^   2  - .*  unreadable: cannot be opened: Too many levels" out
 }
 
 @test "bad input: no trace, corrupt, another version, shorter than a header" {

@@ -34,7 +34,8 @@ is_golden() {
     shift 2
     reprise diff a b "$@"
     cat err
-    [ "$status" = "$expected" ] && [ ! -s err ]
+    [ "$status" = "$expected" ]
+    [ ! -s err ]
     [ "${GOLDEN:-}" != write ] || cp out "$file"
     diff "$file" out
 }
@@ -257,19 +258,24 @@ END
     make_trace b ranks=3
     printf '\x63' | dd of=b/rank-1.rpt bs=1 seek=8 conv=notrunc status=none
     reprise diff a b
-    [ "$status" = 1 ] && [ "$(wc -l < err)" = 1 ]
+    [ "$status" = 1 ]
+    [ "$(wc -l < err)" = 1 ]
     [ "$(head -1 out)" = "undecided: rank 1 of B cannot be read; the others are the same: 2 ranks, 132 ops, also by bytes" ]
     grep -q '^B, rank 1: unreadable: byte 8: the trace has another version, 99' out
     reprise diff b a --json
     [ "$status" = 1 ]
-    grep -q '"verdict": "undecided"' out && grep -q '"same": false' out && grep -q '"unreadable_a": 1' out
+    grep -q '"verdict": "undecided"' out
+    grep -q '"same": false' out
+    grep -q '"unreadable_a": 1' out
     succeeds diff a b --rank 2
     fails "reprise: error trace: b/rank-1.rpt: byte 8: *" diff a b --rank 1
     make_trace c ranks=3 resize=1
     reprise diff c b
-    [ "$status" = 1 ] && [[ $(head -1 out) == "different: step 4, layers.1 forward, "* ]]
+    [ "$status" = 1 ]
+    [[ $(head -1 out) == "different: step 4, layers.1 forward, "* ]]
     grep -q '^B, rank 1: unreadable: byte 8: ' out
-    head -c 10 a/rank-0.rpt > a/rank-0.rpt.cut && mv a/rank-0.rpt.cut a/rank-0.rpt
+    head -c 10 a/rank-0.rpt > a/rank-0.rpt.cut
+    mv a/rank-0.rpt.cut a/rank-0.rpt
     reprise diff a b
     [ "$status" = 1 ]
     [ "$(head -1 out)" = "undecided: rank 0 of A and 1 more cannot be read; the others are the same: 1 rank, 66 ops, also by bytes" ]
@@ -323,10 +329,12 @@ END
     makes a
     makes b steps=4
     reprise diff a b --steps 5:6
-    [ "$status" = 2 ] && [ ! -s out ]
+    [ "$status" = 2 ]
+    [ ! -s out ]
     [ "$(cat err)" = "reprise diff: there is no step 5: B, rank 0 has steps 1 to 4" ]
     reprise diff b a --steps 7:
-    [ "$status" = 2 ] && [ ! -s out ]
+    [ "$status" = 2 ]
+    [ ! -s out ]
     [ "$(cat err)" = "reprise diff: there is no step 7: A, rank 0 has steps 1 to 4" ]
     reprise diff a a --top x
     [ "$status" = 2 ]
@@ -371,7 +379,8 @@ json() {
     makes a
     makes b resize=1 at=3 finish=0
     reprise diff a b --json --top 2
-    [ "$status" = 1 ] && [ ! -s err ]
+    [ "$status" = 1 ]
+    [ ! -s err ]
     [ "$(json '[d["format"], d["verdict"], d["same"]]')" = '[1, "different", false]' ]
     [ "$(json '[d["classes"][c] for c in ("same", "size", "only_a", "moved")]')" = '[114, 18, 0, 0]' ]
     [ "$(json '[d["places"], len(d["differences"])]')" = '[18, 2]' ]

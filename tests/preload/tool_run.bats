@@ -36,22 +36,26 @@ setup() {
 @test "run: a mode in the environment gives way to an option, which is said" {
     # shellcheck disable=SC2016 # the command's shell expands them
     REPRISE_MODE=replay reprise run --record x -- sh -c 'echo "$REPRISE_MODE"'
-    [ "$status" = 0 ] && has "record"
+    [ "$status" = 0 ]
+    has "record"
     [ "$(cat err)" = "reprise run: --record takes the place of REPRISE_MODE=replay" ]
     # shellcheck disable=SC2016
     REPRISE_MODE=record reprise run --replay x -- sh -c 'echo "$REPRISE_MODE"'
-    [ "$status" = 0 ] && has "replay"
+    [ "$status" = 0 ]
+    has "replay"
     [ "$(cat err)" = "reprise run: --replay takes the place of REPRISE_MODE=record" ]
 }
 
 @test "run: a malformed mode in the environment is said" {
     # shellcheck disable=SC2016 # the command's shell expands them
     REPRISE_MODE=replya reprise run -- sh -c 'echo "$REPRISE_MODE"'
-    [ "$status" = 0 ] && has "record"
+    [ "$status" = 0 ]
+    has "record"
     [ "$(cat err)" = 'reprise run: REPRISE_MODE is "replya", expected: off, record, replay; recording' ]
     # shellcheck disable=SC2016
     REPRISE_MODE=$'\e[1m' reprise run --replay x -- sh -c 'echo "$REPRISE_MODE"'
-    [ "$status" = 0 ] && has "replay"
+    [ "$status" = 0 ]
+    has "replay"
     [ "$(cat err)" = 'reprise run: REPRISE_MODE is "\x1b[1m", expected: off, record, replay; replaying' ]
     # shellcheck disable=SC2016
     REPRISE_MODE='' succeeds run -- sh -c 'echo "$REPRISE_MODE"'
@@ -64,10 +68,12 @@ setup() {
     reprise run --replay trace -- env RANK=0 REPRISE_BUDGET=6G REPRISE_TIMEOUT=1.5s REPRISE_VERIFY=inline REPRISE_STRICT=0 \
         "${train[@]}"
     cat err
-    [ "$status" = 0 ] && [ "$(grep -c ' options: ' err)" = 0 ]
+    [ "$status" = 0 ]
+    [ "$(grep -c ' options: ' err)" = 0 ]
     reprise run --replay other -- env RANK=0 REPRISE_BUDGET=0 "${train[@]}"
     cat err
-    [ "$status" = 0 ] && [ "$(grep ' options: ' err | sort -u)" = \
+    [ "$status" = 0 ]
+    [ "$(grep ' options: ' err | sort -u)" = \
         'reprise: [rank 0] warn options: REPRISE_BUDGET is "0", expected: auto, or bytes above 0, with K, M or G (times 1024); using auto' ]
 }
 
@@ -90,7 +96,8 @@ setup() {
 
 @test "run: a command that cannot be run" {
     reprise run -- ./nowhere
-    [ "$status" = 127 ] && [ "$(cat err)" = "reprise run: ./nowhere: No such file or directory" ]
+    [ "$status" = 127 ]
+    [ "$(cat err)" = "reprise run: ./nowhere: No such file or directory" ]
     touch plain
     reprise run -- ./plain
     [ "$status" = 126 ] && [ "$(cat err)" = "reprise run: ./plain: Permission denied" ]

@@ -151,14 +151,17 @@ END
     make_trace a ranks=3
     printf '\x63' | dd of=a/rank-0.rpt bs=1 seek=8 conv=notrunc status=none
     reprise show a
-    [ "$status" = 0 ] && [ "$(wc -l < err)" = 1 ]
+    [ "$status" = 0 ]
+    [ "$(wc -l < err)" = 1 ]
     [ "$(sed -n 1p out)" = "a: train.py, recorded 2026-01-01 00:00:00 UTC, 2 ranks of 3" ]
     grep -q '^   0  - .*  unreadable: byte 8: the trace has another version, 99' out
     grep -q '^rank 1: 7' out
     reprise show a --rank 0
-    [ "$status" = 2 ] && [ ! -s out ]
+    [ "$status" = 2 ]
+    [ ! -s out ]
     [ "$(tail -1 err)" = "reprise show: a: the trace of rank 0 cannot be read" ]
-    cp a/rank-0.rpt a/rank-1.rpt && cp a/rank-0.rpt a/rank-2.rpt
+    cp a/rank-0.rpt a/rank-1.rpt
+    cp a/rank-0.rpt a/rank-2.rpt
     reprise show a
     [ "$status" = 2 ] && [ ! -s out ]
 }

@@ -129,14 +129,16 @@ END
     has "       3         0              0         3         0         0          0         6.0 MiB  step 6"
     has "      21         9              0        12         0         0          0        24.0 MiB  whole run"
     succeeds show a --timeline --comm 1
-    [ "$(grep -c '^ .*\[.=\]*' out)" -gt 0 ] && [ "$(grep -c '  all-gather ' out)" = 0 ]
+    [ "$(grep -c '  \.*==\.*  norm  .*  all-reduce ' out)" = 1 ]
+    [ "$(grep -c '  all-gather ' out)" = 0 ]
     has "       0        0.000         0.0%  all gathers"
 }
 
 @test "show: launches of an event, though the op before them is of another" {
     make_trace a single=1 adam=5
     succeeds show a --launches --phase optimizer --module 'layers.*'
-    [ "$(grep -c ' all-reduce ' out)" = 1 ] && [ "$(grep -c '  all-gather \|  reduce-scatter ' out)" = 0 ]
+    [ "$(grep -c ' all-reduce ' out)" = 1 ]
+    [ "$(grep -c '  all-gather \|  reduce-scatter ' out)" = 0 ]
     [ "$(grep -c '  void apex::adam<float>(float\*, float)  (layers.0 optimizer)$' out)" = 5 ]
     [ "$(grep -c '  gemm(' out)" = 0 ]
     succeeds show a --launches --kind reduce-scatter
@@ -155,7 +157,9 @@ gather, scatter, send, recv, graph-launch, malloc, free, not 'gathers'" show a -
     refuses "reprise show: --comm wants a number from 0, not 'world'" show a --comm world
     make_trace many layers=200
     reprise show many --module nosuch
-    [ "$status" = 2 ] && [ "$(wc -l < err)" = 1 ] && [ "$(wc -c < err)" -lt 800 ]
+    [ "$status" = 2 ]
+    [ "$(wc -l < err)" = 1 ]
+    [ "$(wc -c < err)" -lt 800 ]
     grep -Eq ' and [0-9]+ more$' err
     succeeds show a --module layers.0 --phase recompute
     [ "$(tail -1 out)" = "none here" ]

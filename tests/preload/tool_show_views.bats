@@ -37,7 +37,9 @@ position  module    phase     op                           communicator  source
     succeeds show a --csv --step 6
     [ "$(awk -F'"' '/all-gather/ { print NF == 3 ? $2 : "" }' out | sort | uniq -c | tr -s ' \n' ' ')" = " 3 3 network, kept " ]
     [ "$(grep all-gather out | grep -vc '"')" = 3 ]
-    [ "$(grep -c ',repaired$' out)" = 1 ] && [ "$(grep -c ',withdrawn$' out)" = 1 ] && [ "$(grep -c ',memory$' out)" = 1 ]
+    [ "$(grep -c ',repaired$' out)" = 1 ]
+    [ "$(grep -c ',withdrawn$' out)" = 1 ]
+    [ "$(grep -c ',memory$' out)" = 1 ]
     [ "$(grep -c '^0.*,$' out)" = 5 ] # no gather, no source
 }
 
@@ -51,7 +53,8 @@ position  module    phase     op                           communicator  source
     has "       6         0              2         2         2         0          0         4.0 MiB  step 6"
     has "      42        18              9         9         6         0          0        18.0 MiB  whole run"
     succeeds show a --csv --step all
-    [ "$(grep -c ',prefetch$' out)" = 6 ] && [ "$(grep -c ',memory$' out)" = 9 ]
+    [ "$(grep -c ',prefetch$' out)" = 6 ]
+    [ "$(grep -c ',memory$' out)" = 9 ]
     make_trace b steps=7
     succeeds diff b a
 }
