@@ -30,10 +30,18 @@ shared_python() {
     export PYTHONHOME
 }
 
-# interrupted LINES: what we print says that an arming ended since a rank waited longer than it may, as on a machine that is
-# busy with other things. A test that is about what is served then tries again.
-interrupted() {
-    grep -qE 'waited longer than the bound|another rank ended the arming' "$1"
+# uninterrupted LINES COMMAND...: runs it until what we print, in the file LINES, does not say that ranks went on without one
+# another: on a machine that is busy with other things one waits longer than it may. For tests of what is served where that
+# does not happen; at most five times.
+uninterrupted() {
+    local lines=$1 attempt
+    shift
+    for attempt in 1 2 3 4 5; do
+        "$@"
+        grep -qE 'waited longer than the bound|another rank ended the arming' "$lines" || return 0
+        echo "attempt $attempt was interrupted"
+    done
+    return 1
 }
 
 # result NAME COMMAND...: what it prints, but for the measured time, and how it ends: NAME.out, .err (of several ranks, so

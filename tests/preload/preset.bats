@@ -21,7 +21,7 @@ setup_file() {
 setup() {
     place
     export REPRISE_TRIAL=0
-    train=("$BUILD/minitrain" --ranks 2 --steps $STEPS --log-every 1 --timeout 60 --checksums)
+    train=("$BUILD/minitrain" --ranks 2 --steps "$STEPS" --log-every 1 --timeout 60 --checksums)
     [ "$BATS_TEST_TMPDIR" = "$BATS_FILE_TMPDIR" ] || cp -r "$BATS_FILE_TMPDIR"/{order,plain.*} .
 }
 
