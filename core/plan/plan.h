@@ -163,8 +163,9 @@ struct rp_plan_ahead {
  * has one, else from the unit's snapshot, which is there from the first gather of the generation to the last prefetch.
  * From a live buffer it hangs on another gather: it is copied on that one's stream.
  * A gather that repeats nothing: only from a live buffer, from the first fresh gather of its generation on. At most
- * RP_PLAN_LOOKAHEAD entries ahead. Nothing of a content that is gathered over more than a cycle, as of weights that are
- * swapped in turn: others of its unit come in between, in the same buffers.
+ * RP_PLAN_LOOKAHEAD entries ahead; and not if another gather of its generation is not live, since only what comes from
+ * the network leaves a snapshot. Nothing of a unit whose contents are swapped in turn, so that the links of one take
+ * more than a cycle to end or to go round: another one comes in between, in the same buffers.
  *
  * Memory. A slot is in use behind the entry that stores or issues, up to the one that is served last; a slot or
  * snapshot takes its bytes all the time. Slots, snapshots and, if anything is prefetched, `extra` are within the

@@ -107,8 +107,8 @@ static enum rp_status rank_all(struct rp_search *search)
             if (entry->before != RP_NO_PLACE)
                 links[search->link_count++] = (struct ranked){
                     .key = count - rp_model_distance(&search->model, entry->before, place), .place = place};
-            bool first = entry->before == RP_NO_PLACE ||
-                         (search->model.entries[place].head == RP_NO_PLACE && !seen[search->draft.plan[place].unit]);
+            bool first =
+                entry->before == RP_NO_PLACE || (entry->head == RP_NO_PLACE && !seen[search->draft.plan[place].unit]);
             seen[search->draft.plan[place].unit] = true;
             if (first && entry->after != RP_NO_PLACE)
                 units[search->unit_count++] = (struct ranked){.key = gain_of(search, place) / mib, .place = place};

@@ -89,12 +89,12 @@ static void set_generations(struct rp_model *model, const struct rp_plan_cycle *
     }
 }
 
-static void set_winds(struct rp_model *model, size_t first, bool winds)
+static void mark_winding(struct rp_model *model, size_t first)
 {
     size_t place = first;
 
     do {
-        model->entries[place].winds = winds;
+        model->entries[place].winds = true;
         place = model->entries[place].after;
     } while (place != RP_NO_PLACE && place != first);
 }
@@ -111,8 +111,10 @@ static void follow_heads(struct rp_model *model)
         for (size_t place = head; place != RP_NO_PLACE; place = model->entries[place].after) {
             length += place == head ? 0 : rp_model_distance(model, model->entries[place].before, place);
             model->entries[place].head = head;
+            model->entries[head].copied |= !model->entries[place].live;
         }
-        set_winds(model, head, length >= model->count);
+        if (length >= model->count)
+            mark_winding(model, head);
     }
 }
 
@@ -121,7 +123,7 @@ static bool is_over_the_end(const struct rp_model *model, size_t place)
     return model->entries[place].before != RP_NO_PLACE && model->entries[place].before >= place;
 }
 
-/* Links that go round: once in a cycle, if one of them leads over its end. */
+/* Links that go round: once in a cycle, if only one of them leads over its end. */
 static void follow_rings(struct rp_model *model)
 {
     for (size_t first = 0; first < model->count; first++) {
@@ -131,7 +133,7 @@ static void follow_rings(struct rp_model *model)
         while (!is_over_the_end(model, place))
             place = model->entries[place].after;
         if (place != first)
-            set_winds(model, first, true);
+            mark_winding(model, first);
     }
 }
 
@@ -144,7 +146,7 @@ static void set_reach(struct rp_model *model)
         began = entry->begins ? place : began;
         if (entry->gather && !entry->winds && entry->before != RP_NO_PLACE)
             reach = rp_model_distance(model, entry->before, place) - 1;
-        else if (entry->gather && !entry->winds && entry->live)
+        else if (entry->gather && !entry->winds && entry->live && !entry->copied)
             reach = place - began;
         entry->reach = (uint32_t)(reach < RP_PLAN_LOOKAHEAD ? reach : RP_PLAN_LOOKAHEAD);
     }

@@ -19,12 +19,15 @@ struct rp_model_entry {
     uint64_t transfer; /* ns that its transfer takes of the link */
     size_t before;     /* the place that it repeats, RP_NO_PLACE: none */
     size_t after;      /* the place that repeats it */
-    size_t head;       /* the first of its generation; RP_NO_PLACE: its unit does not change */
+    size_t head;       /* the first of its generation; RP_NO_PLACE: its links go round */
     uint32_t reach;    /* a prefetch may be issued so many entries before it at most; 0: none may */
     bool gather;
     bool live;
     bool begins; /* a generation */
-    bool winds;  /* the links of its content go on for more than a cycle: others of its unit are gathered among them */
+    bool winds;  /* its links take a cycle or more before they end, or more than one to go round: another content of
+                    its unit is gathered among them */
+    bool copied; /* a gather of its generation is not live: it is sent from a copy that the head leaves, if that comes
+                    from the network */
 };
 
 #define RP_MODEL_END UINT32_MAX

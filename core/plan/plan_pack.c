@@ -56,7 +56,10 @@ static bool ends_run(const struct rp_draft *draft, size_t place)
            draft->choices[place].action == RP_PLAN_KEEP;
 }
 
-/* One that is longer than a cycle would meet itself in its slot. */
+/*
+ * Not one that would meet itself in its slot: where links wind, or the first gather is issued before the last one of
+ * the generation before.
+ */
 static bool place_run(struct rp_draft *draft, const struct run *run)
 {
     uint64_t bytes = draft->unit_bytes[run->last];

@@ -190,6 +190,16 @@ static inline void bound_winding(struct facts *facts, size_t last)
     }
 }
 
+/* Does every gather that repeats `head`, or one that does, send from a live buffer? */
+static inline bool all_live(const struct facts *facts, size_t head)
+{
+    for (size_t place = 0; place < facts->count; place++) {
+        if (find_head(facts, place) == head && !facts->at[place].live)
+            return false;
+    }
+    return true;
+}
+
 /* The lane has nothing small in it. */
 static inline struct facts *facts_of(const struct world *world, const struct rp_plan *plan)
 {
@@ -219,7 +229,7 @@ static inline struct facts *facts_of(const struct world *world, const struct rp_
         fact->head = find_head(facts, place);
         if (fact->before != NOTHING)
             fact->reach = places_from(facts, fact->before, place) - 1;
-        else if (fact->live)
+        else if (fact->live && all_live(facts, place))
             fact->reach = place - began;
     }
     for (size_t place = 0; place < plan->count; place++)

@@ -211,18 +211,19 @@ static void serve(struct work *work, size_t moment, bool filled)
     slot->holds = item;
 }
 
-/* Whatever a gather leaves: in its slot, in its unit's snapshot if that has other bytes. */
+/* Whatever a gather leaves: in its slot; from the network also in its unit's snapshot, if that has other bytes. */
 static void pass(struct work *work, size_t moment, bool filled)
 {
     const struct rp_plan_entry *entry = &work->plan->entries[moment % work->plan->count];
     const struct rp_learned *item = item_at(work, moment);
-    if (entry->action == RP_PLAN_KEEP || entry->action == RP_PLAN_PREFETCH)
+    if (rp_plan_serves(entry->action))
         serve(work, moment, filled);
     else if (entry->slot != RP_NO_SLOT) {
         assert_true(entry->action == RP_PLAN_NETWORK && work->slots[entry->slot].busy_to <= moment);
         work->slots[entry->slot].holds = item;
     }
-    if (entry->snapshot == RP_NO_SLOT || holds(&work->snapshots[entry->snapshot], item))
+    if (entry->snapshot == RP_NO_SLOT || (filled && rp_plan_serves(entry->action)) ||
+        holds(&work->snapshots[entry->snapshot], item))
         return;
     struct buffer *snapshot = &work->snapshots[entry->snapshot];
     assert_true(work->plan->snapshot_bytes[entry->snapshot] >= entry->bytes);
@@ -234,6 +235,7 @@ static void pass(struct work *work, size_t moment, bool filled)
 static void follow(const struct world *world, const struct rp_plan *plan, struct facts *facts)
 {
     struct work *work = calloc(1, sizeof(*work));
+    bool prefetches = plan->prefetches > 0;
     assert_true(work != NULL && plan->slot_count <= BUFFERS && plan->snapshot_count <= BUFFERS);
     work->world = world;
     work->plan = plan;
@@ -242,7 +244,7 @@ static void follow(const struct world *world, const struct rp_plan *plan, struct
     for (size_t moment = 0; work->start + moment < world->lane->count; moment++) {
         size_t place = moment % plan->count;
         pass(work, moment, moment >= plan->count);
-        for (uint32_t i = plan->issues_at[place]; i < plan->issues_at[place + 1]; i++)
+        for (uint32_t i = prefetches ? plan->issues_at[place] : 0; prefetches && i < plan->issues_at[place + 1]; i++)
             issue(work, moment, plan->issues[i]);
     }
     assert_int_equal(work->misses, 0);
@@ -332,10 +334,9 @@ static bool check(const struct world *world)
     if (plan.waits.plain > 0)
         check_waits(world, &plan, facts);
     check_copy(world, &plan);
-    if (prefetches > 0) {
+    if (prefetches > 0)
         check_issues(&plan, facts);
-        follow(world, &plan, facts);
-    }
+    follow(world, &plan, facts);
     free(facts);
     rp_plan_free(&plan);
     return prefetches > 0;
@@ -360,7 +361,8 @@ static struct world *random_world(void)
     struct rotation rotation = {.parts = 1 + below(4), .period = 1 + below(4)};
     struct world *world = world_make(2 + (uint32_t)below(7));
     size_t length = 2 + below(WORD_MOST - 2), units = 1 + below(length), sizes = 1 + below(4), word[WORD_MOST];
-    size_t rotating = below(3) == 0 ? below(6) : 0, reductions = below(6), frozen = below(3), live = below(4), busy = 1 + below(5000), gaps[WORD_MOST];
+    size_t reductions = below(6), frozen = below(3), live = below(4), busy = 1 + below(5000), gaps[WORD_MOST];
+    size_t rotating = below(3) == 0 ? below(6) : 0, mixed = below(4) == 0;
     for (size_t i = 0; i < length; i++) {
         word[i] = below(12) < reductions && i > 0 ? NOTHING : below(units);
         gaps[i] = below(5) == 0 ? 0 : below(busy);
@@ -378,7 +380,7 @@ static struct world *random_world(void)
                 add_gather(world->lane, bytes, word[i], rotated(&rotation, cycle, i, length));
             else
                 add_gather(world->lane, bytes, word[i], word[i] % 7 < frozen ? 0 : version);
-            world_live(world, word[i] % 4 < live);
+            world_live(world, (mixed ? i : word[i]) % 4 < live);
         }
     }
     world->ahead.link = (struct rp_plan_link_model){.latency_ns = below(1000), .ns_per_mib = below(1000)};
