@@ -149,8 +149,11 @@ static bool decide(struct search *search, size_t sizes, size_t slots, uint64_t b
     return true;
 }
 
+/* As deep as there are sizes with runs, which are few: the thread is the application's, with what stack that has. */
 static void branch(struct search *search, size_t sizes, uint64_t budget, uint64_t value)
 {
+    while (sizes > 0 && search->share->sizes[sizes - 1].count == 0)
+        search->slots[--sizes] = 0;
     if (sizes == 0) {
         search->best_value = value;
         memcpy(search->best, search->slots, search->share->count * sizeof(*search->best));

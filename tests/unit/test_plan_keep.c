@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <pthread.h>
 #include <cmocka.h>
 
 #include "plan_world.h"
@@ -383,6 +384,43 @@ static void fills_the_budget(void **state)
     free(lane);
 }
 
+/* ---------------------------------------------------------------- many sizes */
+
+#define SIZES_MANY 3000u
+
+static void *compile_many(void *argument)
+{
+    const struct lane *lane = argument;
+    struct rp_plan plan = {0};
+    assert_int_equal(rp_plan_compile(lane->items, lane->count, 2, 300000, 1, &plan), RP_OK);
+    assert_int_equal(plan.keeps, 2);
+    rp_plan_free(&plan);
+    return NULL;
+}
+
+/* Two sizes repeat, so that what fills the budget best has to be looked for; each other one is gathered once. */
+static void little_stack(void **state)
+{
+    (void)state;
+    static const uint64_t bytes[] = {60000, 100000, 60000, 99990};
+    struct lane *lane = lane_make();
+    for (uint64_t version = 1; version <= 4; version++) {
+        for (size_t i = 0; i < 2 * 4; i++)
+            add_gather(lane, bytes[i % 4], i % 4, version);
+        for (size_t i = 0; i < SIZES_MANY; i++)
+            add_gather(lane, 200000 + i, 4 + i, version);
+        add_reduce(lane, 1 << 20);
+    }
+    pthread_attr_t attributes;
+    pthread_t thread;
+    assert_int_equal(pthread_attr_init(&attributes), 0);
+    assert_int_equal(pthread_attr_setstacksize(&attributes, 128 * 1024), 0);
+    assert_int_equal(pthread_create(&thread, &attributes, compile_many, lane), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    pthread_attr_destroy(&attributes);
+    free(lane);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -390,6 +428,7 @@ int main(void)
         cmocka_unit_test(keeps_the_most),
         cmocka_unit_test(keeps_the_most_of_several_sizes),
         cmocka_unit_test(fills_the_budget),
+        cmocka_unit_test(little_stack),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
