@@ -2,7 +2,8 @@
  * The planner, which works inside the program that is replayed, on whatever order that program happens to have.
  *
  * An input is a cycle and what is known beside it: HEADER bytes, then three bytes an op: what it is, which content it
- * sends and how that changes from cycle to cycle, the time before it. The lane shows that cycle some times.
+ * sends and how that changes from cycle to cycle, the time before it. The lane shows that cycle some times. The plan is
+ * then played over the last two of them.
  *
  * Threads: one.
  */
@@ -10,6 +11,7 @@
 #include <string.h>
 
 #include "core/plan/plan.h"
+#include "core/plan/plan_private.h"
 #include "tests/fuzz/fuzz.h"
 
 const char fuzz_target[] = "plan";
@@ -20,6 +22,7 @@ const char fuzz_target[] = "plan";
 #define CYCLES_MOST 40u
 #define UNITS 32u
 #define KIB 1024u
+#define HUGE 7u /* a size */
 
 struct known {
     uint32_t nranks;
@@ -35,7 +38,7 @@ static struct known read_known(const uint8_t *data)
         .nranks = 1 + data[0] % 16,
         .granule = granules[data[0] >> 4 & 3],
         .budget = data[1] == UINT8_MAX ? UINT64_MAX : (uint64_t)data[1] << (data[2] % 24),
-        .cycles = 2 + data[3] % CYCLES_MOST,
+        .cycles = 2 + data[3] % (CYCLES_MOST - 1),
         .parts = 1 + data[4] % 8,
         .period = 1 + data[4] / 8 % 8,
         .ahead = {.link = {.latency_ns = data[5] * 100u, .ns_per_mib = data[6] * 1000u},
@@ -68,7 +71,7 @@ static void add(const struct known *known, const uint8_t *op, size_t cycle, size
 {
     static const enum rp_op_kind kinds[] = {RP_OP_ALL_GATHER, RP_OP_ALL_GATHER, RP_OP_ALL_GATHER, RP_OP_REDUCE_SCATTER,
                                             RP_OP_ALL_GATHER, RP_OP_ALL_GATHER, RP_OP_ALL_REDUCE, RP_OP_SEND};
-    uint64_t bytes = op[0] == UINT8_MAX ? UINT64_MAX / 4 : (uint64_t)(op[0] >> 5) * 64 * KIB;
+    uint64_t bytes = op[0] >> 5 == HUGE ? UINT64_MAX / 4 : (uint64_t)(op[0] >> 5) * 64 * KIB;
     struct rp_op call = {.kind = (uint8_t)kinds[op[0] & 7], .dtype = RP_DTYPE_UINT8, .root = -1, .count = bytes};
 
     *item_out = (struct rp_learned){.signature = rp_op_signature(&call),
@@ -88,16 +91,8 @@ static void check_memory(const struct known *known, const struct rp_plan *plan)
     must(bytes <= known->budget && (plan->prefetches == 0 || known->ahead.extra <= known->budget - bytes));
     for (size_t slot = 0; slot < plan->slot_count; slot++)
         must(plan->slot_bytes[slot] % known->granule == 0);
-}
-
-/* Who used the slot last, going back round the cycle from `place`. */
-static size_t left_by(const struct rp_plan *plan, size_t place)
-{
-    size_t at = place;
-    do {
-        at = at == 0 ? plan->count - 1 : at - 1;
-    } while (plan->entries[at].slot != plan->entries[place].slot);
-    return at;
+    for (size_t snapshot = 0; snapshot < plan->snapshot_count; snapshot++)
+        must(plan->snapshot_bytes[snapshot] % known->granule == 0);
 }
 
 static void check_entry(const struct known *known, const struct rp_plan *plan, size_t place)
@@ -114,19 +109,92 @@ static void check_entry(const struct known *known, const struct rp_plan *plan, s
         return;
     }
     must(entry->slot < plan->slot_count && entry->kind == RP_OP_ALL_GATHER);
-    must(entry->packed && plan->packs ? true : plan->slot_bytes[entry->slot] / known->nranks >= entry->bytes);
-    if (entry->action == RP_PLAN_KEEP)
-        must(plan->entries[left_by(plan, place)].unit == entry->unit);
+    must(plan->slot_bytes[entry->slot] >=
+         rp_plan_unit_bytes(entry->bytes, entry->packed, known->nranks, known->granule));
 }
 
 static void check_issues(const struct rp_plan *plan)
 {
     size_t listed = 0;
-    for (size_t place = 0; place < plan->count && plan->prefetches > 0; place++) {
+    if (plan->prefetches == 0)
+        return;
+    for (size_t place = 0; place < plan->count; place++) {
         for (uint32_t i = plan->issues_at[place]; i < plan->issues_at[place + 1]; i++, listed++)
             must(plan->entries[plan->issues[i]].issue == place);
     }
     must(listed == plan->prefetches);
+}
+
+/* What a slot or a snapshot holds, and until which moment a gather ahead uses it. */
+struct buffer {
+    const struct rp_learned *holds;
+    size_t busy;
+};
+
+static bool holds(const struct buffer *buffer, const struct rp_learned *item)
+{
+    return buffer->holds != NULL && buffer->holds->bytes == item->bytes &&
+           memcmp(buffer->holds->content, item->content, sizeof(item->content)) == 0;
+}
+
+struct play {
+    const struct rp_plan *plan;
+    struct rp_plan_cycle cycle;
+    struct buffer *slots, *snapshots;
+};
+
+/* Behind the op at `moment`; what is copied from a live buffer is taken to be right. */
+static void play_issues(const struct play *play, size_t moment)
+{
+    const struct rp_plan *plan = play->plan;
+    size_t place = moment % plan->count;
+
+    if (plan->prefetches == 0)
+        return;
+    for (uint32_t i = plan->issues_at[place]; i < plan->issues_at[place + 1]; i++) {
+        size_t used = plan->issues[i], length = (used + plan->count - place - 1) % plan->count + 1;
+        const struct rp_plan_entry *entry = &plan->entries[used];
+        struct buffer *slot = &play->slots[entry->slot];
+        must(length <= RP_PLAN_LOOKAHEAD && slot->busy <= moment);
+        bool live = entry->source == RP_PLAN_FROM_LIVE;
+        slot->holds = moment + length >= 2 * plan->count ? NULL
+                      : live                             ? rp_plan_before(&play->cycle, moment + length)
+                                                         : play->snapshots[entry->snapshot].holds;
+        slot->busy = moment + length;
+    }
+}
+
+/* In the first cycle everything comes from the network; in the second what is served must be there. */
+static void play_op(const struct play *play, size_t moment)
+{
+    const struct rp_plan_entry *entry = &play->plan->entries[moment % play->plan->count];
+    const struct rp_learned *item = rp_plan_before(&play->cycle, moment);
+    bool first = moment < play->plan->count, serves = rp_plan_serves(entry->action);
+
+    if (entry->slot != RP_NO_SLOT) {
+        struct buffer *slot = &play->slots[entry->slot];
+        must(slot->busy <= moment && (first || !serves || holds(slot, item)));
+        slot->holds = item;
+    }
+    if (entry->snapshot != RP_NO_SLOT && (first || !serves))
+        play->snapshots[entry->snapshot].holds = item;
+}
+
+static void play_plan(const struct rp_plan *plan, const struct rp_learned *items, size_t count)
+{
+    struct play play = {.plan = plan,
+                        .slots = calloc(plan->slot_count + 1, sizeof(*play.slots)),
+                        .snapshots = calloc(plan->snapshot_count + 1, sizeof(*play.snapshots))};
+
+    must(play.slots != NULL && play.snapshots != NULL);
+    must(rp_plan_cycle_find(items, count, &play.cycle) == RP_OK && play.cycle.period == plan->count);
+    for (size_t moment = 0; moment < 2 * plan->count; moment++) {
+        play_op(&play, moment);
+        play_issues(&play, moment);
+    }
+    rp_plan_cycle_free(&play.cycle);
+    free(play.slots);
+    free(play.snapshots);
 }
 
 static void check(const struct known *known, const struct rp_plan *plan)
@@ -158,6 +226,7 @@ static void compile_twice(const struct known *known, const struct rp_learned *it
     if (status == RP_OK) {
         must(plan.hash == again.hash);
         check(known, &plan);
+        play_plan(&plan, items, count);
     }
     rp_plan_free(&plan);
     rp_plan_free(&again);
