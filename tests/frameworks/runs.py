@@ -13,6 +13,7 @@ import io
 import json
 import os
 import pathlib
+import random
 import shutil
 import socket
 import subprocess
@@ -51,10 +52,18 @@ def summary():
 
 
 def free_port():
-    """A port of this host that nobody listens on, as text: checks may run beside one another, and beside other jobs."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return str(listener.getsockname()[1])
+    """A port of this host that nobody listened on when asked, as text: checks may run beside one another, and beside other jobs.
+
+    Below those that the system hands out by itself, which NCCL's and PyTorch's own connections get.
+    """
+    while True:
+        port = random.randrange(20000, 30000)
+        with socket.socket() as listener:
+            try:
+                listener.bind(("", port))
+            except OSError:
+                continue
+        return str(port)
 
 
 def ended(process, until):
