@@ -9,7 +9,7 @@
 bats_require_minimum_version 1.5.0
 load place
 
-STEPS=30
+STEPS=20
 
 # Most tests begin with this recording.
 setup_file() {
@@ -143,8 +143,8 @@ by_hand() {
 }
 
 @test "a run that leaves the order, and comes back" {
-    result plain "${train[@]}" --skip-layer 20 --edit-weights 26
-    replay --skip-layer 20 --edit-weights 26
+    result plain "${train[@]}" --skip-layer 13 --edit-weights 17
+    replay --skip-layer 13 --edit-weights 17
     preset
     grep -qE ' [1-9][0-9]* repaired' run.lines
 }
@@ -155,7 +155,7 @@ by_hand() {
 }
 
 @test "a rank that dies" {
-    result run "$BUILD/reprise" run --replay trace --order order -- "${train[@]}" --timeout 4 --kill 1:25
+    result run "$BUILD/reprise" run --replay trace --order order -- "${train[@]}" --timeout 4 --kill 1:17
     [ "$(cat run.status)" != 0 ]
     grep -q 'armed: .*, in a recorded order$' run.lines
 }
