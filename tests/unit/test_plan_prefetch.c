@@ -197,6 +197,16 @@ static void issue(struct work *work, size_t moment, size_t place)
     work->snapshots[entry->snapshot].busy_to = use;
 }
 
+static void issue_all(struct work *work, size_t moment)
+{
+    const struct rp_plan *plan = work->plan;
+    size_t place = moment % plan->count;
+    if (plan->prefetches == 0)
+        return;
+    for (uint32_t i = plan->issues_at[place]; i < plan->issues_at[place + 1]; i++)
+        issue(work, moment, plan->issues[i]);
+}
+
 static void serve(struct work *work, size_t moment, bool filled)
 {
     const struct rp_plan_entry *entry = &work->plan->entries[moment % work->plan->count];
@@ -235,17 +245,14 @@ static void pass(struct work *work, size_t moment, bool filled)
 static void follow(const struct world *world, const struct rp_plan *plan, struct facts *facts)
 {
     struct work *work = calloc(1, sizeof(*work));
-    bool prefetches = plan->prefetches > 0;
     assert_true(work != NULL && plan->slot_count <= BUFFERS && plan->snapshot_count <= BUFFERS);
     work->world = world;
     work->plan = plan;
     work->facts = facts;
     work->start = plan->first % plan->count;
     for (size_t moment = 0; work->start + moment < world->lane->count; moment++) {
-        size_t place = moment % plan->count;
         pass(work, moment, moment >= plan->count);
-        for (uint32_t i = prefetches ? plan->issues_at[place] : 0; prefetches && i < plan->issues_at[place + 1]; i++)
-            issue(work, moment, plan->issues[i]);
+        issue_all(work, moment);
     }
     assert_int_equal(work->misses, 0);
     assert_true(work->served >= plan->keeps + plan->prefetches);
